@@ -53,7 +53,7 @@ def parameter_shapes(config):
     keys, values = heads * config["transformer-dim-key"], heads * config["transformer-dim-value"]
     source, target = config["source-vocab-size"], config["target-vocab-size"]
     require(config["transformer-norm"] in ("post", "pre"), "transformer-norm must be post or pre")
-    require(config["transformer-ffn-activation"] in ("relu", "gelu", "swiglu"), "activation must be relu, gelu or swiglu")
+    require(config["transformer-ffn-activation"] in ("relu", "gelu", "swiglu"), "activation must be relu, gelu, swiglu")
     require(0 <= config["eos-id"] < min(source, target), "eos-id is outside the vocabulary")
     if config["tied-embeddings-all"]:
         require(source == target, f"tied-embeddings-all, but the vocabulary sizes are {source} and {target}")
