@@ -1,0 +1,37 @@
+# nmt_add_layer(NAME [DEPENDS...]): the static library nmt_NAME of all sources in the current folder.
+# Tests of the layer are the files in src/tests/NAME; they make the executable tests_NAME.
+function(nmt_add_layer name folder)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+  if(sources)
+    add_library(nmt_${name} STATIC ${sources})
+    target_link_libraries(nmt_${name} PUBLIC nmt_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+  else()
+    add_library(nmt_${name} INTERFACE)
+    target_link_libraries(nmt_${name} INTERFACE nmt_flags ${ARG_DEPENDS} ${ARG_PRIVATE})
+  endif()
+  file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/tests/${name}/*.cpp)
+  if(tests AND NMT_TESTS)
+    nmt_add_test(${name} ${tests} LIBRARIES nmt_${name})
+  endif()
+endfunction()
+
+# nmt_add_test(NAME SOURCES... LIBRARIES...): the Catch2 executable tests_NAME, one ctest entry `unit.NAME`.
+# The executable returns 4 when it is told to count a skipped test; tests say so themselves, by name.
+function(nmt_add_test name)
+  cmake_parse_arguments(ARG "" "" "LIBRARIES" ${ARGN})
+  add_executable(tests_${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(tests_${name} PRIVATE nmt_flags ${ARG_LIBRARIES} nmt_catch)
+  add_test(NAME unit.${name} COMMAND tests_${name})
+  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 1200)
+endfunction()
+
+# nmt_add_app(NAME SOURCE LIBRARIES...): the executable NAME, installed.
+function(nmt_add_app name source)
+  if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    return()
+  endif()
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE nmt_flags ${ARGN})
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
+endfunction()

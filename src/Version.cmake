@@ -1,0 +1,14 @@
+# base/version.h's source: version from VERSION, commit from git at configure time, and what the libraries are.
+execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --short=12 HEAD
+                OUTPUT_VARIABLE NMT_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(failed OR NOT NMT_COMMIT)
+  set(NMT_COMMIT unknown)
+endif()
+set(NMT_CUDA_TEXT "not built in")
+if(NMT_HAVE_CUDA)
+  set(NMT_CUDA_TEXT "toolkit ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
+endif()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/base/version.cpp.in ${PROJECT_BINARY_DIR}/generated/version.cpp @ONLY)
+add_library(nmt_version STATIC ${PROJECT_BINARY_DIR}/generated/version.cpp)
+target_link_libraries(nmt_version PRIVATE nmt_flags fmt::fmt spdlog::spdlog CLI11::CLI11 DNNL::dnnl
+                      nlohmann_json::nlohmann_json ICU::uc Boost::boost)

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tensor/dtype.h"
+
+// SIMD kernels (Highway, chosen at run time for AVX2, AVX-512 and AVX512-BF16). Each works on a range of rows or items
+// in the calling thread; ops split the range with ThreadPool::parallel_for in chunks that do not depend on the number
+// of threads, so results never depend on it. Tensors are row-major; `T` is the dtype of activations, kF32 or kBF16; all
+// arithmetic is float32. Statistics, parameters and parameter gradients are float32.
+namespace nmt::cpu {
+
+struct Rows {
+  int64_t begin, end;
+};
+
+// Inverted dropout: element i is kept where its 16-bit Philox lane is >= round(rate * 65536), and then scaled by
+// 1 / (1 - rate). The block of lanes of elements 8b .. 8b+7 is Philox(counter = {low(b), high(b), op, step}, key =
+// seed): lane k is the half k % 2 (low first) of word k / 2. Nothing is stored: forward and backward recompute the
+// mask.
+struct Dropout {
+  float rate = 0;
+  uint32_t op = 0, step = 0;
+  uint64_t seed = 0;
+};
+
+// mask[i - begin] = 1 where element i is kept, for i in [begin, end): what tests and dumps read.
+void dropout_mask(const Dropout& d, int64_t begin, int64_t end, uint8_t* mask);
+
+// y = dropout(x) on elements [begin, end); y may be x. The gradient is the same function.
+void dropout(DType t, const Dropout& d, int64_t begin, int64_t end, const void* x, void* y);
+
+// z = x + dropout(y); out = (z - mean(z)) / sqrt(var(z) + eps) * scale + bias, by rows of `width`.
+// y may be null (plain layer norm). `sum` receives z (may be null: not wanted), stats[2r], stats[2r+1] = mean,
+// 1/sqrt(var + eps). (Ba et al. 2016; "Attention Is All You Need", section 5.4 for the dropout.)
+void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, const void* y, const Dropout& d,
+                            const float* scale, const float* bias, float eps, void* sum, void* out, float* stats);
+
+// From dout and the saved z and stats: dx = dz and, where dy is not null, dy = dropout mask applied to dz. dx may be
+// dout. dscale and dbias (width floats each) are added to (the caller gives each chunk of rows its own partial sums).
+void layer_norm_backward(DType t, Rows rows, int64_t width, const void* dout, const void* sum, const float* stats,
+                         const float* scale, const Dropout& d, void* dx, void* dy, float* dscale, float* dbias);
+
+// Row-wise softmax and log-softmax, numerically safe; a row of -inf only gives zeros (softmax). y may be x.
+void softmax(DType t, Rows rows, int64_t width, const void* x, void* y);
+void softmax_backward(DType t, Rows rows, int64_t width, const void* y, const void* dy, void* dx);  // dx may be dy
+void log_softmax(DType t, Rows rows, int64_t width, const void* x, void* y);
+void log_softmax_backward(DType t, Rows rows, int64_t width, const void* y, const void* dy, void* dx);
+
+// Cross-entropy with label smoothing of float32 logits [rows, width] against labels; rows whose label is < 0 give 0.
+// loss[r] = -(1 - smoothing) log p(label) - smoothing / width * sum_v log p(v)          (section 5.4; Szegedy et al.
+// 2015) dlogits (dtype t, may be null) = weight * (p - (1 - smoothing) onehot - smoothing / width); nll[r] (may be
+// null) = -log p(label).
+void cross_entropy(DType t, Rows rows, int64_t width, const float* logits, const int32_t* labels, float smoothing,
+                   float weight, float* loss, float* nll, void* dlogits);
+
+// out[r] = dropout(factor * table[ids[r]] + position(positions[r])); ids[r] < 0: a zero vector in place of the
+// embedding; positions[r] < 0: a row of zeros (padding). `table` is float32 [vocabulary, width]; `sinusoids` float32
+// [longest, width].
+void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* sinusoids,
+           const int32_t* positions, float factor, const Dropout& d, void* out);
+
+// dtable[id] += factor * dropout-masked dout[r] for the rows r = order[i], i in [begin, end); `order` sorts rows by id,
+// so that a chunk that begins at a new id owns its table rows; the sum runs in order of rows: the same bits each time.
+void embed_backward(DType t, Rows sorted, int64_t width, const void* dout, const int32_t* ids, const int32_t* order,
+                    float factor, const Dropout& d, float* dtable);
+
+// dx = dy where y > 0, else 0 (ReLU from its output). dx may be dy.
+void relu_backward(DType t, int64_t begin, int64_t end, const void* y, const void* dy, void* dx);
+void relu(DType t, int64_t begin, int64_t end, const void* x, void* y);
+void gelu(DType t, int64_t begin, int64_t end, const void* x,
+          void* y);  // exact: x * Phi(x) (Hendrycks and Gimpel 2016)
+void gelu_backward(DType t, int64_t begin, int64_t end, const void* x, const void* dy, void* dx);
+void silu(DType t, int64_t begin, int64_t end, const void* x, void* y);  // x * sigmoid(x)
+void silu_backward(DType t, int64_t begin, int64_t end, const void* x, const void* dy, void* dx);
+void add(DType t, int64_t begin, int64_t end, const void* a, const void* b, void* y);
+void multiply(DType t, int64_t begin, int64_t end, const void* a, const void* b, void* y);
+void scale(DType t, int64_t begin, int64_t end, const void* x, float factor, void* y);
+
+// sums[c] += sum over rows of x[r][c]; the caller gives each chunk of rows its own partial sums.
+void column_sums(DType t, Rows rows, int64_t width, const void* x, float* sums);
+void add_f32(int64_t begin, int64_t end, const float* x, float* y);  // y += x
+
+// Conversions of n elements, round to nearest even.
+void convert(DType from, const void* x, DType to, void* y, int64_t n);
+
+// y[c][r] = x[r][c] for r in rows, c in [column, column + columns): x has leading dimension ldx, y ldy (elements).
+void transpose(DType t, Rows rows, int64_t column, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy);
+
+// Adam (Kingma and Ba 2015, algorithm 1) on elements [begin, end) of flat buffers: g is scaled by grad_scale first;
+// correction1 = 1 - beta1^t, correction2 = 1 - beta2^t; g is set to zero for the next accumulation.
+// average (may be null): exponential smoothing average += smoothing * (p - average).
+struct Adam {
+  float rate, beta1, beta2, eps, correction1, correction2, grad_scale, smoothing;
+};
+void adam(const Adam& a, int64_t begin, int64_t end, float* g, float* m, float* v, float* p, float* average);
+double sum_of_squares(const float* x, int64_t n);  // accumulated in float64
+
+// The k best of a row of float32 logits as log-probabilities (log-softmax), ordered by value, ties by lower index.
+// logsum (may be null) receives the log of the normaliser.
+void top_k_log_softmax(const float* logits, int64_t width, int k, float* values, int32_t* indices, float* logsum);
+
+// ---- attention ----------------------------------------------------------------------------------------------------
+// Scaled dot-product attention, softmax(scale * Q K^T) V ("Attention Is All You Need", equation 1) over packed
+// sentences: the queries of sentence s are rows q_begin[s] .. q_begin[s+1] of q, its keys and values rows k_begin[s] ..
+// of k and v. Head h reads columns h * d_k .. of q and k and h * d_v .. of v; the row strides (elements) let q, k, v be
+// column ranges of one product. Causal: query i of a sentence sees keys 0 .. i. Dropout on the weights: element index
+// of (h, query i, key j) of sentence s is h * weight_begin[sentences] + weight_begin[s] + i * Lk + j, weight_begin =
+// running sum of Lq * Lk. out is [queries, heads * d_v] (stride out_stride); logsumexp [heads, queries] is saved for
+// backward.
+struct Attention {
+  int64_t sentences;
+  const int32_t *q_begin, *k_begin;
+  const int64_t* weight_begin;  // sentences + 1 entries
+  int heads, d_k, d_v;
+  float scale;
+  bool causal;
+  Dropout dropout;
+  int64_t q_stride, k_stride, v_stride, out_stride;
+};
+
+// One item is a (sentence, head): item = sentence * heads + head; an item's cost varies with its lengths.
+void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
+               const void* v, void* out, float* logsumexp);
+
+// Gradients, written to rows of the same strides (dq with q_stride ...); every element of the items' columns is
+// written. `out` is not needed: sum_j p_ij dp_ij is recomputed.
+void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
+                        const void* v, const float* logsumexp, const void* dout, void* dq, void* dk, void* dv);
+
+// Decoding: one query a row. Row r's keys and values are the cache rows entry[r * entry_stride + j], j in [0,
+// length[r]); heads as above. length[r] = 0 writes zeros. Items are rows * heads.
+void attention_cached(DType t, int heads, int d_k, int d_v, float scale, int64_t item_begin, int64_t item_end,
+                      const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache,
+                      int64_t v_stride, const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out,
+                      int64_t out_stride);
+
+const char* instruction_set();  // the Highway target in use: "AVX2", "AVX3" ...
+
+}  // namespace nmt::cpu

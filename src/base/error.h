@@ -1,0 +1,44 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace nmt {
+
+// Something failed while running (disk full, damaged memory map ...): the tools end with exit code 1.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Wrong usage, configuration or input; the message is one line that says what, where and what to do: exit code 2.
+class UserError : public Error {
+ public:
+  using Error::Error;
+};
+
+template <class... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+[[noreturn]] void user_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw UserError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+void require(bool condition, fmt::format_string<Args...> format, Args&&... args) {
+  if (!condition) throw UserError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// For what only a programmer can get wrong: shapes, ranges, call order.
+template <class... Args>
+void check(bool condition, fmt::format_string<Args...> format, Args&&... args) {
+  if (!condition) throw std::logic_error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace nmt

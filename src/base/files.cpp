@@ -1,0 +1,88 @@
+#include "base/files.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace nmt {
+
+std::string read_file(const std::string& path, int64_t max_bytes) {
+  std::error_code failed;
+  require(!std::filesystem::is_directory(path, failed), "{} is a folder, not a file", path);
+  std::ifstream file(path, std::ios::binary);
+  require(file.good(), "cannot read {}: {}", path, std::strerror(errno));
+  file.seekg(0, std::ios::end);
+  const auto size = static_cast<int64_t>(file.tellg());
+  require(size >= 0, "cannot read {}: not a regular file", path);
+  require(size <= max_bytes, "{} is too large: {} bytes, at most {} are expected", path, size, max_bytes);
+  std::string content(static_cast<size_t>(size), '\0');
+  file.seekg(0);
+  file.read(content.data(), size);
+  require(file.gcount() == size, "cannot read {}: it ended after {} of {} bytes", path, file.gcount(), size);
+  return content;
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  if (path_ == "-") {
+    descriptor_ = STDOUT_FILENO;
+    return;
+  }
+  temporary_ = fmt::format("{}.tmp.{}", path_, ::getpid());
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
+}
+
+AtomicFile::~AtomicFile() {
+  if (temporary_.empty()) return;
+  if (descriptor_ >= 0) ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, size_t bytes) {
+  constexpr size_t kBuffer = 1 << 20;
+  buffer_.append(static_cast<const char*>(data), bytes);
+  if (buffer_.size() >= kBuffer) flush();
+}
+
+void AtomicFile::flush() {
+  size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t written = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail("cannot write {}: {}", path_ == "-" ? "standard output" : path_, std::strerror(errno));
+    done += static_cast<size_t>(written);
+  }
+  buffer_.clear();
+}
+
+void AtomicFile::commit() {
+  flush();
+  if (temporary_.empty()) return;
+  if (::fsync(descriptor_) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
+  temporary_.clear();
+  // The rename itself must reach the disk as well.
+  const auto folder = std::filesystem::path(path_).parent_path();
+  const int parent = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (parent >= 0) {
+    ::fsync(parent);
+    ::close(parent);
+  }
+}
+
+std::vector<std::string> read_lines(const std::string& path) {
+  LineReader reader(path);
+  std::vector<std::string> lines;
+  for (std::string line; reader.next(line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace nmt

@@ -1,0 +1,48 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "base/error.h"
+
+namespace nmt::log {
+namespace {
+
+spdlog::logger& logger() {
+  static const auto instance = [] {
+    auto made = std::make_shared<spdlog::logger>("nmt", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("[%Y-%m-%d %H:%M:%S] %v");
+    made->flush_on(spdlog::level::info);
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void write(Level level, std::string_view text) {
+  switch (level) {
+    case Level::kInfo:
+      logger().info("{}", text);
+      break;
+    case Level::kWarning:
+      logger().warn("warning: {}", text);
+      break;
+    case Level::kError:
+      logger().error("error: {}", text);
+      break;
+  }
+}
+
+void set_quiet(bool quiet) { logger().set_level(quiet ? spdlog::level::warn : spdlog::level::info); }
+
+void copy_to_file(const std::string& path) try {
+  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+  sink->set_pattern("[%Y-%m-%d %H:%M:%S] %v");
+  logger().sinks().push_back(std::move(sink));
+} catch (const spdlog::spdlog_ex&) {
+  user_error("cannot write the log file {}", path);
+}
+
+}  // namespace nmt::log

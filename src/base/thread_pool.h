@@ -1,0 +1,54 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace nmt {
+
+// Threads that work on one loop at a time; the caller works too, so a pool of one starts no thread.
+// Chunks depend on n and grain only, never on the number of threads: what a chunk computes is the same on any machine.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls body(begin, end) over [0, n) in chunks of `grain`; returns when all are done. Rethrows the first exception.
+  template <class Body>
+  void parallel_for(int64_t n, int64_t grain, Body&& body) {
+    using Plain = std::remove_reference_t<Body>;
+    run(
+        n, grain < 1 ? 1 : grain, [](void* b, int64_t begin, int64_t end) { (*static_cast<Plain*>(b))(begin, end); },
+        const_cast<void*>(static_cast<const void*>(&body)));
+  }
+
+ private:
+  using Call = void (*)(void* body, int64_t begin, int64_t end);
+
+  void run(int64_t n, int64_t grain, Call call, void* body);
+  void work();
+  void loop(std::stop_token stop);
+
+  // The current loop. `open_` counts the workers that may still touch it.
+  Call call_ = nullptr;
+  void* body_ = nullptr;
+  int64_t n_ = 0, grain_ = 1;
+  std::atomic<int64_t> next_{0};
+  std::atomic<int> open_{0};
+  std::atomic<uint64_t> generation_{0};
+  std::exception_ptr error_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::vector<std::jthread> workers_;
+};
+
+}  // namespace nmt

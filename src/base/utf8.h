@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace nmt {
+
+// Well-formed UTF-8 by the Unicode standard (table 3-7): no overlong forms, surrogates or values past U+10FFFF.
+bool is_valid_utf8(std::string_view text);
+
+// Each maximal malformed part becomes U+FFFD (Unicode standard, section 3.9); valid text is returned unchanged.
+std::string repair_utf8(std::string_view text);
+
+std::u32string to_utf32(std::string_view text);  // malformed parts become U+FFFD
+std::string to_utf8(std::u32string_view text);
+void append_utf8(std::string& text, char32_t character);
+
+}  // namespace nmt

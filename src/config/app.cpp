@@ -1,0 +1,115 @@
+#include "config/app.h"
+
+#include <cstdio>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "base/version.h"
+
+namespace nmt {
+
+App& App::command(std::string name, std::string description) {
+  return commands_.emplace_back(std::move(name), std::move(description));
+}
+
+// The bridge from declared options to CLI11.
+class CommandLine {
+ public:
+  CommandLine(App& app, CLI::App& cli) : app_(app), cli_(cli) {
+    if (!app.footer_.empty()) cli.footer(app.footer_);
+    for (auto& option : app.options_.all()) declare(option);
+    for (auto& command : app.commands_) {
+      auto* sub = cli.add_subcommand(command.name_, command.description_);
+      commands_.emplace_back(std::make_unique<CommandLine>(command, *sub));
+    }
+    if (!commands_.empty() && !app.body_) cli.require_subcommand(1);
+    if (!app.body_) return;
+    cli.add_option("--config", configs_, "Read options from FILE, lines of `name = value`; the command line wins")
+        ->type_name("FILE")
+        ->group("General");
+    cli.add_flag("--dump-config", dump_, "Print the options as a configuration file and end")->group("General");
+  }
+
+  void run() {
+    for (auto& command : commands_)
+      if (command->cli_.parsed()) return command->run();
+    for (auto& option : app_.options_.all()) {
+      auto* parsed = parsed_.at(&option);
+      if (parsed->count() > 0) option.set(option.is_flag() ? std::vector{flag_value(*parsed)} : values_[&option]);
+    }
+    for (const auto& path : configs_) app_.options_.read_config(path);
+    if (app_.prepare_) app_.prepare_();
+    if (dump_) {
+      fmt::print("{}", app_.options_.dump());
+      return;
+    }
+    for (auto& option : app_.options_.all())
+      require(!option.required_ || option.given_, "--{} is missing (see --help)", option.name_);
+    app_.body_();
+  }
+
+ private:
+  static std::string flag_value(const CLI::Option& parsed) { return parsed.results().back(); }
+
+  void declare(Option& option) {
+    std::string names = option.positional_ ? option.name_ : "--" + option.name_;
+    if (option.letter_ != 0) names = fmt::format("-{},{}", option.letter_, names);
+    std::string help = option.help_;
+    if (!option.choices_.empty()) help += fmt::format(" ({})", fmt::join(option.choices_, ", "));
+    const auto defaults = option.get();
+    if (!defaults.empty() && !defaults[0].empty() && !(option.is_flag() && defaults[0] == "false"))
+      help += fmt::format(" [{}]", fmt::join(defaults, " "));
+    auto& values = values_[&option];
+    CLI::Option* made = nullptr;
+    if (option.is_flag())
+      made = cli_.add_flag(fmt::format("{},!--no-{}", names, option.name_), help);
+    else if (option.is_list())
+      made = cli_.add_option(names, values, help)->expected(1, CLI::detail::expected_max_vector_size);
+    else
+      made = cli_.add_option(names, values, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    if (!option.is_flag()) made->type_name("");
+    parsed_[&option] = made->group(option.group_);
+  }
+
+  App& app_;
+  CLI::App& cli_;
+  std::map<const Option*, CLI::Option*> parsed_;
+  std::map<const Option*, std::vector<std::string>> values_;
+  std::vector<std::unique_ptr<CommandLine>> commands_;
+  std::vector<std::string> configs_;
+  bool dump_ = false;
+};
+
+int App::main(int argc, char** argv) {
+  const auto report = [&](const char* what) { fmt::print(stderr, "{}: error: {}\n", name_, what); };
+  CLI::App cli(description_, name_);
+  cli.get_formatter()->column_width(34);
+  cli.set_version_flag("--version", version_text(name_));
+  try {
+    CommandLine line(*this, cli);
+    cli.parse(argc, argv);
+    line.run();
+    if (std::fflush(stdout) != 0) fail("cannot write standard output");
+    return 0;
+  } catch (const CLI::Success& help) {
+    return cli.exit(help);
+  } catch (const CLI::ParseError& error) {
+    report(fmt::format("{} (see --help)", error.what()).c_str());
+    return 2;
+  } catch (const Exit& exit) {
+    return exit.code;
+  } catch (const UserError& error) {
+    report(error.what());
+    return 2;
+  } catch (const std::bad_alloc&) {
+    report("out of memory");
+    return 1;
+  } catch (const std::exception& error) {
+    report(error.what());
+    return 1;
+  }
+}
+
+}  // namespace nmt

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <list>
+#include <string>
+
+#include "config/options.h"
+
+namespace nmt {
+
+// A command-line tool, or one of its subcommands. Every tool has --help, --version, --config FILE and --dump-config.
+class App {
+ public:
+  App(std::string name, std::string description) : name_(std::move(name)), description_(std::move(description)) {}
+
+  Options& options() { return options_; }
+  App& command(std::string name, std::string description);
+  void run(std::function<void()> body) { body_ = std::move(body); }
+  void footer(std::string examples) { footer_ = std::move(examples); }
+
+  // Called between reading the command line and config file and the check of required options: fills in what
+  // depends on other options (a --task's recipe).
+  void prepare(std::function<void()> fill) { prepare_ = std::move(fill); }
+
+  // Parses, runs the chosen body. Exit codes: 0 done; 2 UserError or wrong usage; 1 any other exception; each with one
+  // line `NAME: error: what`. A body that ends by a signal throws Exit.
+  int main(int argc, char** argv);
+
+ private:
+  friend class CommandLine;
+  std::string name_, description_, footer_;
+  Options options_;
+  std::list<App> commands_;
+  std::function<void()> body_, prepare_;
+};
+
+// Thrown by a body that ends with an exit code of its own (stopped by a signal after saving).
+struct Exit {
+  int code;
+};
+
+}  // namespace nmt

@@ -1,0 +1,196 @@
+#include "config/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <set>
+
+#include <boost/program_options.hpp>
+
+#include "base/error.h"
+
+namespace nmt {
+namespace {
+
+template <class T>
+T parse_number(const std::string& option, const std::string& text) {
+  T value{};
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(failed == std::errc() && end == text.data() + text.size(), "--{}: '{}' is not {}", option, text,
+          std::is_floating_point_v<T> ? "a number" : "a whole number that fits");
+  return value;
+}
+
+bool parse_flag(const std::string& option, const std::string& text) {
+  if (text == "true" || text == "1" || text == "yes" || text == "on") return true;
+  if (text == "false" || text == "0" || text == "no" || text == "off") return false;
+  user_error("--{}: '{}' is neither true nor false", option, text);
+}
+
+template <class T>
+T parse(const std::string& option, const std::string& text) {
+  if constexpr (std::is_same_v<T, bool>)
+    return parse_flag(option, text);
+  else if constexpr (std::is_same_v<T, std::string>)
+    return text;
+  else
+    return parse_number<T>(option, text);
+}
+
+template <class T>
+std::string print(const T& value) {
+  if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
+  return fmt::format("{}", value);
+}
+
+template <class T>
+struct ElementOf {
+  using type = T;
+  static constexpr bool kList = false;
+};
+template <class T>
+struct ElementOf<std::vector<T>> {
+  using type = T;
+  static constexpr bool kList = true;
+};
+
+}  // namespace
+
+Option& Option::choices(std::vector<std::string> allowed) {
+  choices_ = std::move(allowed);
+  return *this;
+}
+Option& Option::range(double low, double high) {
+  low_ = low;
+  high_ = high;
+  bounded_ = true;
+  return *this;
+}
+Option& Option::required() {
+  required_ = true;
+  return *this;
+}
+Option& Option::positional() {
+  positional_ = true;
+  return *this;
+}
+Option& Option::short_name(char letter) {
+  letter_ = letter;
+  return *this;
+}
+Option& Option::check(std::function<void(const std::string&)> test) {
+  test_ = std::move(test);
+  return *this;
+}
+
+bool Option::is_list() const {
+  return std::visit([](auto* p) { return ElementOf<std::remove_pointer_t<decltype(p)>>::kList; }, target_);
+}
+
+void Option::set(const std::vector<std::string>& values) {
+  for (const auto& value : values) {
+    require(choices_.empty() || std::ranges::find(choices_, value) != choices_.end(), "--{}: '{}' is not one of: {}",
+            name_, value, fmt::join(choices_, ", "));
+    if (bounded_) {
+      const auto number = parse_number<double>(name_, value);
+      require(number >= low_ && number <= high_, "--{}: {} is not between {} and {}", name_, value, low_, high_);
+    }
+    if (test_) test_(value);
+  }
+  std::visit(
+      [&](auto* target) {
+        using T = std::remove_pointer_t<decltype(target)>;
+        using Element = typename ElementOf<T>::type;
+        if constexpr (ElementOf<T>::kList) {
+          T list;
+          for (const auto& value : values) list.push_back(parse<Element>(name_, value));
+          *target = std::move(list);
+        } else {
+          require(values.size() == 1, "--{} takes one value, not {}", name_, values.size());
+          *target = parse<Element>(name_, values[0]);
+        }
+      },
+      target_);
+  given_ = true;
+}
+
+std::vector<std::string> Option::get() const {
+  return std::visit(
+      [](auto* target) {
+        std::vector<std::string> texts;
+        if constexpr (ElementOf<std::remove_pointer_t<decltype(target)>>::kList) {
+          for (const auto& value : *target) texts.push_back(print(value));
+        } else {
+          texts.push_back(print(*target));
+        }
+        return texts;
+      },
+      target_);
+}
+
+Option& Options::add(std::string name, Option::Target target, std::string help) {
+  check(find(name) == nullptr, "option --{} is declared twice", name);
+  Option& option = options_.emplace_back();
+  option.name_ = std::move(name);
+  option.help_ = std::move(help);
+  option.group_ = group_;
+  option.target_ = target;
+  return option;
+}
+
+Option* Options::find(const std::string& name) {
+  const auto it = std::ranges::find(options_, name, &Option::name_);
+  return it == options_.end() ? nullptr : &*it;
+}
+
+void Options::read_config(const std::string& path) {
+  namespace po = boost::program_options;
+  std::ifstream file(path);
+  require(file.good(), "cannot read the configuration {}", path);
+  // The library parses; it does not know line numbers, so each line is given to it alone.
+  std::vector<std::pair<Option*, std::vector<std::string>>> found;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const auto text = line.find_first_not_of(" \t\r");
+    if (text == std::string::npos || line[text] == '#') continue;
+    std::istringstream one(line);
+    po::parsed_options parsed(nullptr);
+    try {
+      parsed = po::parse_config_file(one, po::options_description(), true);
+    } catch (const po::error&) {
+      parsed.options.clear();
+    }
+    require(parsed.options.size() == 1 && parsed.options[0].value.size() == 1, "{}:{}: expected `key = value`", path,
+            number);
+    const auto& [key, values] = std::tie(parsed.options[0].string_key, parsed.options[0].value);
+    Option* option = find(key);
+    require(option != nullptr, "{}:{}: unknown key '{}'", path, number, key);
+    auto known = std::ranges::find(found, option, [](const auto& f) { return f.first; });
+    require(known == found.end() || option->is_list(), "{}:{}: '{}' is set twice", path, number, key);
+    if (known == found.end()) known = found.insert(found.end(), {option, {}});
+    known->second.push_back(values[0]);
+    try {
+      if (!option->given_) {
+        option->set(known->second);
+        option->given_ = false;  // more elements may follow
+      }
+    } catch (const UserError& error) {
+      user_error("{}:{}: {}", path, number, error.what());
+    }
+  }
+  for (auto& [option, values] : found) option->given_ = true;
+}
+
+std::string Options::dump() const {
+  std::string text, group;
+  for (const auto& option : options_) {
+    if (option.positional_) continue;
+    if (option.group_ != group) text += fmt::format("{}# {}\n", group.empty() ? "" : "\n", option.group_);
+    group = option.group_;
+    for (const auto& value : option.get())
+      if (option.is_list() || !value.empty()) text += fmt::format("{} = {}\n", option.name_, value);
+  }
+  return text;
+}
+
+}  // namespace nmt

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace nmt {
+
+class Backprop;
+class Runtime;
+
+// What an op gets to compute with. Outputs that accumulate (gradients of parameters) are added to, not overwritten.
+struct Launch {
+  Runtime& runtime;
+  std::span<const Tensor> in, out;
+  std::byte* scratch;  // as many bytes as the op's scratch() asked for, 64-byte aligned
+};
+
+// An op is a trivially copyable value with its attributes. It has a name, says what it makes, appends its gradient to
+// the graph and computes on the CPU. Optional members, found by name:
+//   int64_t scratch(std::span<const Spec> in) const      bytes of working memory
+//   int in_place() const                                 the input whose memory output 0 may take over
+//   double flops(std::span<const Spec> in) const         floating point operations, multiply and add counted apart
+template <class T>
+concept OpType = std::is_trivially_copyable_v<T> && sizeof(T) <= 64 &&
+                 requires(const T& op, std::span<const Spec> in, Backprop& b, const Launch& l) {
+  { T::kName } -> std::convertible_to<std::string_view>;
+  { op.infer(in) } -> std::same_as<std::vector<Spec>>;
+  op.backward(b);
+  op.cpu(l);
+  { op == op } -> std::convertible_to<bool>;
+};
+
+// An op of any type, by a table of its functions.
+class Op {
+ public:
+  Op() = default;
+  template <OpType T>
+  Op(const T& op) : table_(&kTable<T>) {  // NOLINT: an op is an Op
+    std::memcpy(storage_, &op, sizeof op);
+  }
+
+  explicit operator bool() const { return table_ != nullptr; }
+  std::string_view name() const { return table_->name; }
+  std::vector<Spec> infer(std::span<const Spec> in) const { return table_->infer(storage_, in); }
+  void backward(Backprop& b) const { table_->backward(storage_, b); }
+  void cpu(const Launch& launch) const { table_->cpu(storage_, launch); }
+  int64_t scratch(std::span<const Spec> in) const { return table_->scratch(storage_, in); }
+  int in_place() const { return table_->in_place(storage_); }
+  double flops(std::span<const Spec> in) const { return table_->flops(storage_, in); }
+  bool operator==(const Op& other) const {
+    return table_ == other.table_ && (table_ == nullptr || table_->equal(storage_, other.storage_));
+  }
+
+  // The op as a T, or null where it is of another type.
+  template <OpType T>
+  const T* as() const {
+    return table_ == &kTable<T> ? reinterpret_cast<const T*>(storage_) : nullptr;
+  }
+
+ private:
+  struct Table {
+    std::string_view name;
+    std::vector<Spec> (*infer)(const void*, std::span<const Spec>);
+    void (*backward)(const void*, Backprop&);
+    void (*cpu)(const void*, const Launch&);
+    int64_t (*scratch)(const void*, std::span<const Spec>);
+    int (*in_place)(const void*);
+    double (*flops)(const void*, std::span<const Spec>);
+    bool (*equal)(const void*, const void*);
+  };
+
+  template <class T>
+  static const T& cast(const void* op) {
+    return *static_cast<const T*>(op);
+  }
+
+  template <class T>
+  static constexpr Table kTable = {
+      T::kName,
+      [](const void* op, std::span<const Spec> in) { return cast<T>(op).infer(in); },
+      [](const void* op, Backprop& b) { cast<T>(op).backward(b); },
+      [](const void* op, const Launch& l) { cast<T>(op).cpu(l); },
+      [](const void* op, std::span<const Spec> in) -> int64_t {
+        if constexpr (requires { cast<T>(op).scratch(in); }) return cast<T>(op).scratch(in);
+        return 0;
+      },
+      [](const void* op) {
+        if constexpr (requires { cast<T>(op).in_place(); }) return cast<T>(op).in_place();
+        return -1;
+      },
+      [](const void* op, std::span<const Spec> in) -> double {
+        if constexpr (requires { cast<T>(op).flops(in); }) return cast<T>(op).flops(in);
+        return 0;
+      },
+      [](const void* a, const void* b) { return cast<T>(a) == cast<T>(b); },
+  };
+
+  const Table* table_ = nullptr;
+  alignas(8) std::byte storage_[64];
+};
+
+}  // namespace nmt

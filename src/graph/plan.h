@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace nmt {
+
+// Where and in which order a graph is computed: which nodes, and the offset of every tensor in one arena. Made from
+// structure and shapes alone, so that it serves every graph that looks the same.
+struct Plan {
+  struct Step {
+    int32_t node;
+    std::vector<int64_t> offsets;  // by output; -1: not in the arena (it accumulates into a parameter's gradient)
+    int64_t scratch = -1;          // offset of the working memory
+    double flops = 0;
+    mutable double seconds = 0;  // of the last run, when profiled
+  };
+
+  // What the plan was made from, to be compared (a hash alone is never trusted).
+  struct Signature {
+    struct Entry {
+      Op op;
+      std::vector<Value> inputs;
+      std::vector<Spec> outputs;
+      std::vector<int32_t> sinks;
+      bool operator==(const Entry&) const = default;
+    };
+    std::vector<Entry> nodes;
+    std::vector<Value> outputs;
+    bool operator==(const Signature&) const = default;
+  };
+
+  Signature signature;
+  std::vector<Step> steps;
+  int64_t bytes = 0;  // of the arena
+
+  static constexpr int64_t kAlign = 64;
+
+  // `outputs` keep their memory to the end; every other tensor's memory is free after its last use.
+  static Plan make(const Graph& graph, std::span<const Value> outputs);
+  static uint64_t hash(const Graph& graph, std::span<const Value> outputs);
+  bool fits(const Graph& graph, std::span<const Value> outputs) const;
+  std::string table() const;
+};
+
+}  // namespace nmt

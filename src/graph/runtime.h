@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/cpu/gemm.h"
+#include "base/thread_pool.h"
+#include "graph/graph.h"
+#include "graph/plan.h"
+
+namespace nmt {
+
+// What outlives a graph: threads, the arena that plans place their tensors in, packed weights and cached plans.
+class Runtime {
+ public:
+  // compute: the dtype of activations and matrix products, kF32 or kBF16.
+  explicit Runtime(int threads, DType compute = DType::kF32) : pool_(threads), compute_(compute) {}
+
+  ThreadPool& pool() { return pool_; }
+  DType compute() const { return compute_; }
+
+  // Key of the dropout masks of the next runs.
+  uint64_t seed = 1;
+  uint32_t step = 0;
+
+  // A parameter matrix [n, k] (w.data, float32) in the layout of matrix products; packed on first use and again after
+  // parameters_changed().
+  const cpu::PackedMatrix& packed(const Tensor& w, DType t, bool transposed);
+  void parameters_changed() { ++version_; }
+
+  // Timing of each node and the table of the last plan (--dump-plan, --profile).
+  void enable_profile() { profile_ = true; }
+  std::string plan_table() const;  // node, op, shape, bytes, offset, FLOPs, time of the plan run last
+  struct OpTime {
+    double seconds = 0, flops = 0, bytes = 0;
+    int64_t calls = 0;
+  };
+  const std::map<std::string, OpTime>& op_times() const { return op_times_; }
+
+  int64_t arena_bytes() const { return static_cast<int64_t>(arena_size_); }
+  int64_t packed_bytes() const;
+  int64_t plans_made() const { return plans_made_; }
+
+ private:
+  friend class Graph;
+  void execute(Graph& graph, std::span<const Expr> outputs);
+  const Plan& plan_for(const Graph& graph, std::span<const Value> outputs);
+
+  struct Packed {
+    uint64_t version = 0;
+    cpu::PackedMatrix matrix;
+  };
+  struct PackedKey {
+    const void* data;
+    int64_t n, k;
+    bool transposed;
+    auto operator<=>(const PackedKey&) const = default;
+  };
+
+  ThreadPool pool_;
+  DType compute_;
+  uint64_t version_ = 1;
+  std::map<PackedKey, Packed> packed_;
+  std::unordered_multimap<uint64_t, std::unique_ptr<Plan>> plans_;
+  int64_t plans_made_ = 0;
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::byte, Free> arena_;
+  size_t arena_size_ = 0;
+  bool profile_ = false;
+  std::map<std::string, OpTime> op_times_;
+  const Plan* last_ = nullptr;
+};
+
+}  // namespace nmt

@@ -1,0 +1,151 @@
+#include "ops/attention.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "graph/runtime.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "ops/normalize.h"
+
+namespace nmt {
+namespace {
+
+int64_t element(const Tensor& x) { return static_cast<int64_t>(size_of(x.dtype())); }
+
+std::byte* at(const Tensor& x, int64_t index) { return x.as<std::byte>() + index * element(x); }
+
+// Items of one task: enough tasks to balance sentences of unequal length; a function of the number of items alone.
+int64_t item_grain(int64_t items) { return std::max<int64_t>(1, items / 64); }
+
+cpu::Attention describe(const AttentionOp& op, const Launch& l) {
+  const auto sentences = l.in[3].elements() - 1;
+  return {.sentences = sentences,
+          .q_begin = l.in[3].as<int32_t>(),
+          .k_begin = l.in[4].as<int32_t>(),
+          .weight_begin = l.in[5].as<int64_t>(),
+          .heads = op.heads,
+          .d_k = op.d_k,
+          .d_v = op.d_v,
+          .scale = op.scale,
+          .causal = op.causal,
+          .dropout = dropout_of(l.runtime, op.rate, op.place),
+          .q_stride = l.in[0].shape()[1],
+          .k_stride = l.in[1].shape()[1],
+          .v_stride = l.in[2].shape()[1],
+          .out_stride = static_cast<int64_t>(op.heads) * op.d_v};
+}
+
+}  // namespace
+
+Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, bool causal, float rate) {
+  const auto d_k = static_cast<float>(q.shape().dim(-1) / heads);
+  const Expr products = matmul(split_heads(q, heads), split_heads(k, heads), false, true);
+  const Expr scores = mask_segments(scale(products, 1.f / std::sqrt(d_k)), segments, causal);
+  const Expr weights = dropout_segments(softmax(scores), segments, rate);
+  return merge_heads(matmul(weights, split_heads(v, heads)));
+}
+
+void AttentionGradient::backward(Backprop&) const {
+  check(false, "{}: the gradient of a gradient is not taken", kName);
+}
+
+std::vector<Spec> AttentionOp::infer(std::span<const Spec> in) const {
+  const auto fits = [&](const Spec& x, int column, int width) {
+    return x.shape.rank() == 2 && x.dtype == in[0].dtype && column >= 0 && column + heads * width <= x.shape[1];
+  };
+  check(in.size() == 6 && fits(in[0], q_column, d_k) && fits(in[1], k_column, d_k) && fits(in[2], v_column, d_v) &&
+            in[1].shape[0] == in[2].shape[0],
+        "attention: q {}, k {}, v {} do not fit", in[0].shape.str(), in[1].shape.str(), in[2].shape.str());
+  check(in[3].shape == in[4].shape && in[3].shape == in[5].shape && in[3].shape[0] >= 1, "attention: begins {}, {}, {}",
+        in[3].shape.str(), in[4].shape.str(), in[5].shape.str());
+  return {{{in[0].shape[0], static_cast<int64_t>(heads) * d_v}, in[0].dtype}, {{heads, in[0].shape[0]}, DType::kF32}};
+}
+
+void AttentionOp::cpu(const Launch& l) const {
+  const DType t = l.in[0].dtype();
+  const auto a = describe(*this, l);
+  const int64_t items = a.sentences * heads;
+  l.runtime.pool().parallel_for(items, item_grain(items), [&](int64_t begin, int64_t end) {
+    cpu::attention(t, a, begin, end, at(l.in[0], q_column), at(l.in[1], k_column), at(l.in[2], v_column), l.out[0].data,
+                   l.out[1].as<float>());
+  });
+}
+
+void AttentionOp::backward(Backprop& b) const {
+  using Sources = AttentionGradient::Sources;
+  const Value q = b.input(0).value(), k = b.input(1).value(), v = b.input(2).value();
+  const Sources sources = q == k && k == v ? Sources::kOne : k == v ? Sources::kTwo : Sources::kThree;
+  const Expr g = b.graph().append(
+      AttentionGradient{*this, sources},
+      {b.input(0), b.input(1), b.input(2), b.input(3), b.input(4), b.input(5), b.output(1), b.gradient()});
+  for (int i = 0; i < static_cast<int>(g.graph().nodes().back().outputs.size()); ++i)
+    if (b.wants(i)) b.add(i, g.output(i));
+}
+
+std::vector<Spec> AttentionGradient::infer(std::span<const Spec> in) const {
+  if (sources == Sources::kOne) return {in[0]};
+  if (sources == Sources::kTwo) return {in[0], in[1]};
+  return {in[0], in[1], in[2]};
+}
+
+void AttentionGradient::cpu(const Launch& l) const {
+  const auto& f = forward;
+  const auto a = describe(f, l);
+  const size_t key = sources == Sources::kOne ? 0 : 1, value = sources == Sources::kThree ? 2 : key;
+  // Columns that are not q, k or v have no gradient.
+  const int64_t used[] = {static_cast<int64_t>(f.heads) * f.d_k, static_cast<int64_t>(f.heads) * f.d_k,
+                          static_cast<int64_t>(f.heads) * f.d_v};
+  const size_t output[] = {0, key, value};
+  for (size_t o = 0; o < l.out.size(); ++o) {
+    int64_t covered = 0;
+    for (size_t i = 0; i < 3; ++i) covered += output[i] == o ? used[i] : 0;
+    if (covered < l.out[o].shape()[1]) std::memset(l.out[o].data, 0, static_cast<size_t>(l.out[o].spec.bytes()));
+  }
+  std::byte* dq = at(l.out[0], f.q_column);
+  std::byte* dk = at(l.out[key], f.k_column);
+  std::byte* dv = at(l.out[value], f.v_column);
+  const int64_t items = a.sentences * f.heads;
+  l.runtime.pool().parallel_for(items, item_grain(items), [&](int64_t begin, int64_t end) {
+    cpu::attention_backward(l.in[0].dtype(), a, begin, end, at(l.in[0], f.q_column), at(l.in[1], f.k_column),
+                            at(l.in[2], f.v_column), l.in[6].as<float>(), l.in[7].data, dq, dk, dv);
+  });
+}
+
+Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Expr entry, Expr length, int heads) {
+  return qkv.graph().append(CachedAttention{heads}, {qkv, key_cache, value_cache, slot, entry, length});
+}
+
+std::vector<Spec> CachedAttention::infer(std::span<const Spec> in) const {
+  const int64_t rows = in[0].shape[0], wide_k = in[1].shape[1], wide_v = in[2].shape[1];
+  check(in[0].shape == Shape{rows, 2 * wide_k + wide_v} && wide_k % heads == 0 && wide_v % heads == 0 &&
+            in[1].dtype == in[0].dtype && in[2].dtype == in[0].dtype && in[3].shape == Shape{rows} &&
+            in[4].shape.rank() == 2 && in[4].shape[0] == rows && in[5].shape == Shape{rows},
+        "cached_attention: qkv {}, caches {} and {}, entries {}", in[0].shape.str(), in[1].shape.str(),
+        in[2].shape.str(), in[4].shape.str());
+  return {{{rows, wide_v}, in[0].dtype}};
+}
+
+void CachedAttention::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
+
+void CachedAttention::cpu(const Launch& l) const {
+  const Tensor &qkv = l.in[0], &keys = l.in[1], &values = l.in[2];
+  const int64_t rows = qkv.shape()[0], wide_k = keys.shape()[1], wide_v = values.shape()[1], width = qkv.shape()[1];
+  const auto* slot = l.in[3].as<int32_t>();
+  for (int64_t r = 0; r < rows; ++r) {
+    if (slot[r] < 0) continue;
+    std::memcpy(at(keys, slot[r] * wide_k), at(qkv, r * width + wide_k), static_cast<size_t>(wide_k * element(qkv)));
+    std::memcpy(at(values, slot[r] * wide_v), at(qkv, r * width + 2 * wide_k),
+                static_cast<size_t>(wide_v * element(qkv)));
+  }
+  const auto d_k = static_cast<int>(wide_k / heads), d_v = static_cast<int>(wide_v / heads);
+  // Whole rows to a task: their heads share the cache rows.
+  l.runtime.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
+    cpu::attention_cached(qkv.dtype(), heads, d_k, d_v, 1.f / std::sqrt(static_cast<float>(d_k)), begin * heads,
+                          end * heads, qkv.data, width, keys.data, wide_k, values.data, wide_v, l.in[4].as<int32_t>(),
+                          l.in[4].shape()[1], l.in[5].as<int32_t>(), l.out[0].data, wide_v);
+  });
+}
+
+}  // namespace nmt

@@ -1,0 +1,100 @@
+#pragma once
+
+#include "backend/cpu/kernels.h"
+#include "graph/graph.h"
+
+namespace nmt {
+
+Expr relu(Expr x);
+Expr gelu(Expr x);              // x * Phi(x), exact
+Expr silu(Expr x);              // x * sigmoid(x)
+Expr multiply(Expr a, Expr b);  // equal shapes
+Expr scale(Expr x, float factor);
+Expr cast(Expr x, DType dtype);
+
+// Inverted dropout at a place of its own; rate 0 is x itself.
+Expr dropout(Expr x, float rate);
+// The same with a place drawn before: the mask is a function of (seed, step, place, element).
+Expr dropout(Expr x, float rate, uint32_t place);
+
+Expr relu_gradient(Expr y, Expr dy);  // from the output
+
+enum class UnaryKind : uint8_t { kRelu, kGelu, kSilu };
+
+struct Unary {
+  static constexpr std::string_view kName = "unary";
+  UnaryKind kind;
+
+  std::vector<Spec> infer(std::span<const Spec> in) const { return {in[0]}; }
+  void backward(Backprop& b) const;
+  void cpu(const Launch& l) const;
+  int in_place() const { return 0; }
+  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  bool operator==(const Unary&) const = default;
+};
+
+// Inputs: the forward op's input (its output for ReLU) and the gradient of its output.
+struct UnaryGradient {
+  static constexpr std::string_view kName = "unary_gradient";
+  UnaryKind kind;
+
+  std::vector<Spec> infer(std::span<const Spec> in) const { return {in[1]}; }
+  void backward(Backprop& b) const;
+  void cpu(const Launch& l) const;
+  int in_place() const { return 1; }
+  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  bool operator==(const UnaryGradient&) const = default;
+};
+
+struct Multiply {
+  static constexpr std::string_view kName = "multiply";
+
+  std::vector<Spec> infer(std::span<const Spec> in) const;
+  void backward(Backprop& b) const;
+  void cpu(const Launch& l) const;
+  int in_place() const { return 0; }
+  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  bool operator==(const Multiply&) const = default;
+};
+
+struct Scale {
+  static constexpr std::string_view kName = "scale";
+  float factor;
+
+  std::vector<Spec> infer(std::span<const Spec> in) const { return {in[0]}; }
+  void backward(Backprop& b) const;
+  void cpu(const Launch& l) const;
+  int in_place() const { return 0; }
+  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  bool operator==(const Scale&) const = default;
+};
+
+struct Cast {
+  static constexpr std::string_view kName = "cast";
+  DType dtype;
+
+  std::vector<Spec> infer(std::span<const Spec> in) const { return {{in[0].shape, dtype}}; }
+  void backward(Backprop& b) const;
+  void cpu(const Launch& l) const;
+  bool operator==(const Cast&) const = default;
+};
+
+struct DropoutOp {
+  static constexpr std::string_view kName = "dropout";
+  float rate;
+  uint32_t place;
+
+  std::vector<Spec> infer(std::span<const Spec> in) const { return {in[0]}; }
+  void backward(Backprop& b) const;
+  void cpu(const Launch& l) const;
+  int in_place() const { return 0; }
+  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  bool operator==(const DropoutOp&) const = default;
+};
+
+// The kernels' description of a place's mask in the runtime's current step.
+cpu::Dropout dropout_of(const Runtime& runtime, float rate, uint32_t place);
+
+inline constexpr int64_t kElementGrain = 1 << 14;  // elements that one task of an elementwise op covers
+
+}  // namespace nmt

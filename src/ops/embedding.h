@@ -1,0 +1,37 @@
+#pragma once
+
+#include "graph/graph.h"
+
+namespace nmt {
+
+// dropout(factor * table[ids[r]] + sinusoids[positions[r]]), [rows, d_model] in the runtime's compute dtype. A negative
+// id is a zero vector in place of the embedding (the decoder's first input). ids, positions: int32 [rows]; sinusoids
+// float32 [longest, d_model]. ("Attention Is All You Need", sections 3.4, 3.5 and 5.4.)
+Expr embed(Expr table, Expr ids, Expr sinusoids, Expr positions, float factor, float dropout);
+
+struct Embed {  // inputs: table, ids, sinusoids, positions
+  static constexpr std::string_view kName = "embed";
+  DType dtype;
+  float factor, rate;
+  uint32_t place;
+
+  std::vector<Spec> infer(std::span<const Spec> in) const;
+  void backward(Backprop& b) const;
+  void cpu(const Launch& l) const;
+  bool operator==(const Embed&) const = default;
+};
+
+struct EmbedGradient {  // inputs: gradient, ids; the output adds to the table's gradient
+  static constexpr std::string_view kName = "embed_gradient";
+  int64_t vocabulary;
+  float factor, rate;
+  uint32_t place;
+
+  std::vector<Spec> infer(std::span<const Spec> in) const;
+  void backward(Backprop&) const {}
+  void cpu(const Launch& l) const;
+  int64_t scratch(std::span<const Spec> in) const;
+  bool operator==(const EmbedGradient&) const = default;
+};
+
+}  // namespace nmt

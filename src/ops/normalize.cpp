@@ -1,0 +1,116 @@
+#include "ops/normalize.h"
+
+#include <algorithm>
+
+#include "backend/cpu/kernels.h"
+#include "base/error.h"
+#include "graph/runtime.h"
+#include "ops/elementwise.h"
+
+namespace nmt {
+namespace {
+
+constexpr int64_t kRowsOfSum = 64;  // rows of one partial sum of parameter gradients
+
+int64_t width_of(const Spec& x) {
+  check(x.shape.rank() >= 1, "a scalar has no last axis");
+  return x.shape.dim(-1);
+}
+int64_t rows_of(const Spec& x) { return width_of(x) == 0 ? 0 : x.shape.elements() / width_of(x); }
+
+template <class Body>
+void over_rows(const Launch& l, const Spec& spec, Body body) {
+  const int64_t width = width_of(spec);
+  l.runtime.pool().parallel_for(rows_of(spec), std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, width)),
+                                [&](int64_t begin, int64_t end) {
+                                  body(cpu::Rows{begin, end}, width);
+                                });
+}
+
+}  // namespace
+
+Expr softmax(Expr x) { return x.graph().append(Softmax{false}, {x}); }
+Expr log_softmax(Expr x) { return x.graph().append(Softmax{true}, {x}); }
+Expr layer_norm(Expr x, Expr scale, Expr bias, float eps) { return x.graph().append(LayerNorm{eps}, {x, scale, bias}); }
+
+void Softmax::backward(Backprop& b) const {
+  b.add(0, b.graph().append(SoftmaxGradient{log}, {b.output(0), b.gradient()}));
+}
+
+void Softmax::cpu(const Launch& l) const {
+  const Tensor& y = l.out[0];
+  over_rows(l, y.spec, [&](cpu::Rows rows, int64_t width) {
+    (log ? cpu::log_softmax : cpu::softmax)(y.dtype(), rows, width, l.in[0].data, y.data);
+  });
+}
+
+void SoftmaxGradient::backward(Backprop&) const { check(false, "{}: the gradient of a gradient is not taken", kName); }
+
+void SoftmaxGradient::cpu(const Launch& l) const {
+  const Tensor& dx = l.out[0];
+  over_rows(l, dx.spec, [&](cpu::Rows rows, int64_t width) {
+    (log ? cpu::log_softmax_backward : cpu::softmax_backward)(dx.dtype(), rows, width, l.in[0].data, l.in[1].data,
+                                                              dx.data);
+  });
+}
+
+std::vector<Spec> LayerNorm::infer(std::span<const Spec> in) const {
+  const Shape width{width_of(in[0])};
+  check(in.size() == 3u + residual && in[1].shape == width && in[2].shape == width,
+        "layer_norm: x {}, scale {} and bias {} do not fit", in[0].shape.str(), in[1].shape.str(), in[2].shape.str());
+  if (residual) check(in[3] == in[0], "layer_norm: x {} and y {}", in[0].shape.str(), in[3].shape.str());
+  return {in[0], in[0], {{rows_of(in[0]), 2}, DType::kF32}};
+}
+
+void LayerNorm::backward(Backprop& b) const {
+  Graph& g = b.graph();
+  const Expr node = g.append(LayerNormGradient{rate, place}, {b.gradient(), b.output(1), b.output(2), b.input(1)},
+                             {-1, -1, b.wants(1) ? b.sink(1) : -1, b.wants(2) ? b.sink(2) : -1});
+  if (b.wants(0)) b.add(0, node);
+  if (residual && b.wants(3)) b.add(3, rate > 0 ? node.output(1) : node);
+}
+
+void LayerNorm::cpu(const Launch& l) const {
+  const Tensor& x = l.in[0];
+  const auto d = dropout_of(l.runtime, rate, place);
+  over_rows(l, x.spec, [&](cpu::Rows rows, int64_t width) {
+    cpu::add_dropout_layer_norm(x.dtype(), rows, width, x.data, residual ? l.in[3].data : nullptr, d,
+                                l.in[1].as<float>(), l.in[2].as<float>(), eps, l.out[1].data, l.out[0].data,
+                                l.out[2].as<float>());
+  });
+}
+
+std::vector<Spec> LayerNormGradient::infer(std::span<const Spec> in) const {
+  const Spec none{{0}, in[0].dtype};
+  const Spec parameter{{width_of(in[0])}, DType::kF32};
+  return {in[0], rate > 0 ? in[0] : none, parameter, parameter};
+}
+
+void LayerNormGradient::backward(Backprop&) const {
+  check(false, "{}: the gradient of a gradient is not taken", kName);
+}
+
+int64_t LayerNormGradient::scratch(std::span<const Spec> in) const {
+  return (rows_of(in[0]) + kRowsOfSum - 1) / kRowsOfSum * 2 * width_of(in[0]) * static_cast<int64_t>(sizeof(float));
+}
+
+void LayerNormGradient::cpu(const Launch& l) const {
+  const Tensor& dout = l.in[0];
+  const int64_t width = width_of(dout.spec), rows = rows_of(dout.spec);
+  const auto d = dropout_of(l.runtime, rate, place);
+  auto* partial = reinterpret_cast<float*>(l.scratch);
+  l.runtime.pool().parallel_for(rows, kRowsOfSum, [&](int64_t begin, int64_t end) {
+    float* dscale = partial + begin / kRowsOfSum * 2 * width;
+    std::fill_n(dscale, 2 * width, 0.f);
+    cpu::layer_norm_backward(dout.dtype(), {begin, end}, width, dout.data, l.in[1].data, l.in[2].as<float>(),
+                             l.in[3].as<float>(), d, l.out[0].data, rate > 0 ? l.out[1].data : nullptr, dscale,
+                             dscale + width);
+  });
+  for (int64_t begin = 0; begin < rows; begin += kRowsOfSum) {
+    const float* dscale = partial + begin / kRowsOfSum * 2 * width;
+    cpu::add_f32(0, width, dscale, l.out[2].as<float>());
+    cpu::add_f32(0, width, dscale + width, l.out[3].as<float>());
+  }
+}
+
+}  // namespace nmt

@@ -1,0 +1,123 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/philox.h"
+#include "base/thread_pool.h"
+#include "base/utf8.h"
+#include "tests/catch.h"
+#include "tests/temp_folder.h"
+
+using namespace nmt;
+
+TEST_CASE("Philox4x32-10 gives the known answers of its authors") {
+  using P = Philox4x32;
+  CHECK(P::generate({0, 0, 0, 0}, {0, 0}) == P::Counter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(P::generate({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}) == P::Counter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(P::generate({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+        P::Counter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("a shuffle is a permutation, equal for equal seeds") {
+  std::vector<int> a(1000), b;
+  std::iota(a.begin(), a.end(), 0);
+  const auto sorted = a;
+  b = a;
+  Random(7).shuffle(a);
+  Random(7).shuffle(b);
+  CHECK(a == b);
+  CHECK(a != sorted);
+  std::sort(a.begin(), a.end());
+  CHECK(a == sorted);
+}
+
+TEST_CASE("parallel_for visits every index once and rethrows") {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (const int64_t n : {0, 1, 7, 1000, 100000}) {
+      std::vector<int> visits(static_cast<size_t>(n));
+      pool.parallel_for(n, 13, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+      });
+      CHECK(std::count(visits.begin(), visits.end(), 1) == n);
+    }
+    CHECK_THROWS_AS(pool.parallel_for(100, 1, [](int64_t, int64_t) { fail("no"); }), Error);
+  }
+}
+
+TEST_CASE("an atomic file appears whole or not at all") {
+  const TempFolder folder;
+  const std::string path = folder / "file";
+  {
+    AtomicFile file(path);
+    file.write("lost");
+  }
+  CHECK(!std::filesystem::exists(path));
+  for (const std::string text : {"first", "second, longer"}) {
+    AtomicFile file(path);
+    file.write(text);
+    file.commit();
+    CHECK(read_file(path) == text);
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  CHECK_THROWS_AS(AtomicFile(folder / "no/such/folder"), UserError);
+  CHECK_THROWS_AS(read_file(path, 3), UserError);
+}
+
+TEST_CASE("a full disk is reported and leaves the old file") {
+  AtomicFile full("/dev/full");
+  // /dev/full itself cannot be renamed over; the temporary file beside it is on a real file system.
+  const TempFolder folder;
+  if (std::filesystem::exists("/dev/full")) {
+    std::filesystem::create_symlink("/dev/full", folder / fmt::format("x.tmp.{}", getpid()));
+    std::ofstream(folder / "x") << "old";
+    AtomicFile file(folder / "x");
+    file.write("new");
+    CHECK_THROWS_AS(file.commit(), Error);
+    CHECK(read_file(folder / "x") == "old");
+  }
+}
+
+TEST_CASE("lines are split at newlines only") {
+  const TempFolder folder;
+  const std::string text =
+      "a\n\nb\xC2\x85"
+      "c\r\nlast";
+  std::ofstream(folder / "plain") << text;
+  CHECK(read_lines(folder / "plain") == std::vector<std::string>{"a", "",
+                                                                 "b\xC2\x85"
+                                                                 "c\r",
+                                                                 "last"});
+  for (const std::string tool : {"gzip", "zstd"}) {
+    if (std::system(fmt::format("{0} -q -c {1} > {1}.{0} 2> /dev/null", tool, folder / "plain").c_str()) != 0) {
+      WARN("SKIPPED: the program " << tool << " is absent");
+      continue;
+    }
+    CHECK(read_lines(folder / "plain." + tool).size() == 4);
+    auto bytes = read_file(folder / "plain." + tool);
+    std::ofstream(folder / "cut") << bytes.substr(0, bytes.size() - 5);
+    CHECK_THROWS_AS(read_lines(folder / "cut"), UserError);
+  }
+  CHECK_THROWS_AS(read_lines(folder / "absent"), UserError);
+  CHECK_THROWS_AS(read_lines(folder.path()), UserError);
+}
+
+TEST_CASE("malformed UTF-8 is found and repaired") {
+  CHECK(is_valid_utf8("aé€\U0001F600"));
+  for (const char* bad : {"\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF", "a\xE2\x82"})
+    CHECK(!is_valid_utf8(bad));
+  CHECK(repair_utf8("a\xE2\x82z") == "a\xEF\xBF\xBDz");
+  CHECK(repair_utf8("\xE2\x82\xAC") == "\xE2\x82\xAC");
+  CHECK(to_utf8(to_utf32("aé€\U0001F600")) == "aé€\U0001F600");
+}
+
+TEST_CASE("hash64 tells lengths, seeds and orders apart") {
+  CHECK(hash64("") != hash64(std::string_view("\0", 1)));
+  CHECK(hash64("ab") != hash64("ba"));
+  CHECK(hash64("ab", 1) != hash64("ab", 2));
+  CHECK(hash64("stored values stay valid") == hash64("stored values stay valid"));
+}
