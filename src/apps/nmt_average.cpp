@@ -1,0 +1,62 @@
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "config/app.h"
+#include "io/average.h"
+#include "io/checkpoint.h"
+
+namespace {
+
+struct AverageOptions {
+  std::string output, model, kind;
+  std::vector<std::string> files;
+  std::vector<double> weights;
+  int last = 0;
+
+  void declare(nmt::Options& options) {
+    options.add("files", files, "Models or checkpoints to average").positional();
+    options.add("output", output, "Model file to write").short_name('o').required();
+    options.add("last", last, "Average the last N checkpoints of --model instead of files").range(1, 1e6);
+    options.add("model", model,
+                "With --last: the model PREFIX.safetensors, whose checkpoints are"
+                " PREFIX.iterN.safetensors or PREFIX.epochN.safetensors");
+    options.add("kind", kind, "With --last: which checkpoints, where both kinds exist").choices({"iter", "epoch"});
+    options.add("weights", weights,
+                "One positive number for each file, in the order of the files"
+                " (--last: oldest first); after the files on the command line");
+  }
+
+  std::vector<std::string> selected() const {
+    if (last == 0) {
+      nmt::require(model.empty() && kind.empty(), "--model and --kind go with --last N");
+      nmt::require(!files.empty(), "no models to average: name files, or give --last N --model PREFIX.safetensors");
+      return files;
+    }
+    nmt::require(files.empty(), "give either files or --last, not both");
+    nmt::require(!model.empty(), "--last needs --model PREFIX.safetensors");
+    return nmt::last_checkpoints(model, kind, last);
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  nmt::App app("nmt-average", "Averages the parameters of models or checkpoints");
+  AverageOptions options;
+  options.declare(app.options());
+  app.footer(
+      "Examples:\n"
+      "  nmt-average --output avg.safetensors model.iter90000.safetensors model.iter96000.safetensors\n"
+      "  nmt-average --output avg.safetensors --last 5 --model model.safetensors\n"
+      "  nmt-average --output avg.safetensors a.safetensors b.safetensors --weights 1 3");
+  app.run([&] {
+    const auto files = options.selected();
+    nmt::average_models(files, options.weights, options.output);
+    for (const auto& file : files) nmt::log::info("averaged {}", file);
+    nmt::log::info("wrote the mean of {} to {}", files.size() == 1 ? "1 file" : fmt::format("{} files", files.size()),
+                   options.output);
+  });
+  return app.main(argc, argv);
+}

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace nmt {
+
+// A whole regular file in memory, read only, by mmap: pages are read where they are touched. Replacing the file by
+// rename or removing it leaves the mapping intact; nobody may shorten it in place.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);  // throws UserError where the file cannot be read
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+  // Gives the pages of a part back to the system; they are read again if touched again.
+  void release(std::span<const std::byte> part) const;
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace nmt

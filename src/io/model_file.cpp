@@ -1,0 +1,111 @@
+#include "io/model_file.h"
+
+#include <charconv>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/floats.h"
+
+namespace nmt {
+namespace {
+
+void require_format(const std::string& path, const std::string* text) {
+  require(text != nullptr, "{} is not an nmt model: its metadata has no {}", path, kFormatKey);
+  int version = 0;
+  const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), version);
+  require(failed == std::errc() && end == text->data() + text->size() && version >= 1, "{}: {} '{}' is not a version",
+          path, kFormatKey, printable(*text));
+  require(version <= kModelFormat, "{}: the model has format {}, this program reads up to {}: use a newer nmt", path,
+          version, kModelFormat);
+}
+
+// A JSON object that later code may walk by recursion.
+void require_config(const std::string& path, const std::string* text) {
+  require(text != nullptr, "{} is not an nmt model: its metadata has no {}", path, kConfigKey);
+  constexpr int kDeepest = 32;
+  const auto shallow = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    require(depth <= kDeepest, "{}: {} is nested deeper than {} levels", path, kConfigKey, kDeepest);
+    return true;
+  };
+  require(nlohmann::json::parse(*text, shallow, false).is_object(), "{}: {} is not a JSON object", path, kConfigKey);
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+}  // namespace
+
+bool is_training_state(std::string_view tensor_name) {
+  return tensor_name.starts_with(kAdamMeanPrefix) || tensor_name.starts_with(kAdamVariancePrefix) ||
+         tensor_name.starts_with(kSmoothedPrefix);
+}
+
+ModelFile ModelFile::open(const std::string& path) {
+  ModelFile model(SafetensorsFile::open(path));
+  require_format(path, model.metadata(kFormatKey));
+  require_config(path, model.metadata(kConfigKey));
+  for (const auto* name : {"vocab", "vocab.source", "vocab.target"}) {
+    const auto* tensor = model.file_.find(name);
+    require(tensor == nullptr || (tensor->dtype == DType::kU8 && tensor->shape.rank() == 1),
+            "{}: tensor {} is not a list of bytes", path, name);
+  }
+  const bool source = model.has("vocab.source"), target = model.has("vocab.target");
+  require(source == target && !(source && model.has("vocab")),
+          "{}: a model has the tensor vocab, or vocab.source and vocab.target", path);
+  return model;
+}
+
+const std::string* ModelFile::metadata(std::string_view key) const {
+  const auto it = file_.metadata().find(std::string(key));
+  return it == file_.metadata().end() ? nullptr : &it->second;
+}
+
+std::string_view ModelFile::vocabulary(std::string_view name) const {
+  const auto* tensor = file_.find(shared_vocabulary() ? "vocab" : name);
+  require(tensor != nullptr, "{}: the file holds no vocabulary", path());
+  return {reinterpret_cast<const char*>(tensor->data.data()), tensor->data.size()};
+}
+
+std::vector<const TensorInfo*> ModelFile::parameters() const {
+  std::vector<const TensorInfo*> found;
+  for (const auto& tensor : file_.tensors())
+    if (is_floating(tensor.dtype) && !is_training_state(tensor.name)) found.push_back(&tensor);
+  return found;
+}
+
+void ModelFile::read(std::string_view name, const Shape& shape, std::span<float> out) const {
+  const auto* tensor = file_.find(name);
+  require(tensor != nullptr, "{}: parameter {} is missing", path(), name);
+  require(tensor->shape == shape, "{}: parameter {} has the shape {}, {} is expected", path(), name,
+          tensor->shape.str(), shape.str());
+  require(fits_float(tensor->dtype), "{}: parameter {} has the type {}; f32, bf16 or f16 is expected", path(), name,
+          name_of(tensor->dtype));
+  require_finite(path(), *tensor, tensor->data);
+  convert_to_float(tensor->dtype, tensor->data, out);
+}
+
+void require_finite(const std::string& path, const TensorInfo& tensor, std::span<const std::byte> part, int64_t first) {
+  const int64_t index = first_not_finite(tensor.dtype, part);
+  require(index < 0, "{}: parameter {} holds NaN or infinite values (first at index {})", path, printable(tensor.name),
+          first + index);
+}
+
+void write_model(const std::string& path, const ModelContent& content) {
+  check(content.metadata.count(std::string(kConfigKey)) == 1, "a model without {}", kConfigKey);
+  SafetensorsWriter writer(path);
+  for (const auto& [key, value] : content.metadata) writer.set_metadata(key, value);
+  writer.set_metadata(std::string(kFormatKey), std::to_string(kModelFormat));
+  // Bytes last: floats stay aligned.
+  for (const auto& tensor : content.tensors) writer.declare(tensor.name, DType::kF32, tensor.shape);
+  std::vector<std::pair<std::string, std::string_view>> vocabularies;
+  if (content.shared_vocabulary)
+    vocabularies = {{"vocab", content.source_vocabulary}};
+  else
+    vocabularies = {{"vocab.source", content.source_vocabulary}, {"vocab.target", content.target_vocabulary}};
+  for (const auto& [name, bytes] : vocabularies) writer.declare(name, DType::kU8, {static_cast<int64_t>(bytes.size())});
+  for (const auto& tensor : content.tensors) writer.write(tensor.name, std::as_bytes(tensor.values));
+  for (const auto& [name, bytes] : vocabularies) writer.write(name, bytes_of(bytes));
+  writer.commit();
+}
+
+}  // namespace nmt

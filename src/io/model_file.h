@@ -1,0 +1,80 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/safetensors.h"
+
+// A model or a checkpoint is one safetensors file: metadata, named float tensors (a parameter and its moments differ by
+// a prefix), and the serialised vocabulary as U8 tensors, `vocab` if shared, else `vocab.source` and `vocab.target`.
+namespace nmt {
+
+inline constexpr std::string_view kFormatKey = "nmt.format";      // version of this layout
+inline constexpr std::string_view kConfigKey = "nmt.config";      // JSON object: what decoding needs to know
+inline constexpr std::string_view kTrainingKey = "nmt.training";  // JSON object: the options of the training
+inline constexpr std::string_view kProgressKey = "nmt.progress";  // JSON object: position, schedule, validations, RNG
+inline constexpr std::string_view kAverageKey = "nmt.average";    // JSON list: the files of an average, their weights
+
+inline constexpr std::string_view kAdamMeanPrefix = "adam.m.";
+inline constexpr std::string_view kAdamVariancePrefix = "adam.v.";
+inline constexpr std::string_view kSmoothedPrefix = "ema.";  // exponentially smoothed parameters
+
+inline constexpr int kModelFormat = 1;
+
+// Belongs to the training of a model and not to the model.
+bool is_training_state(std::string_view tensor_name);
+
+class ModelFile {
+ public:
+  // Throws UserError for a file that is no model: format version, configuration, vocabulary tensors.
+  static ModelFile open(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  const SafetensorsFile& file() const { return file_; }
+  const std::string& config() const { return file_.metadata().find(std::string(kConfigKey))->second; }
+  const std::string* metadata(std::string_view key) const;  // null where there is none
+
+  bool has_vocabulary() const { return shared_vocabulary() || file_.find("vocab.source") != nullptr; }
+  bool shared_vocabulary() const { return file_.find("vocab") != nullptr; }
+  std::string_view source_vocabulary() const { return vocabulary("vocab.source"); }
+  std::string_view target_vocabulary() const { return vocabulary("vocab.target"); }
+
+  bool has(std::string_view name) const { return file_.find(name) != nullptr; }
+  std::vector<const TensorInfo*> parameters() const;  // the model's float tensors, in the order of the file
+
+  // A float tensor, converted to float32. Throws UserError where it is missing, has another shape or type, or holds
+  // NaN or infinite values.
+  void read(std::string_view name, const Shape& shape, std::span<float> out) const;
+
+ private:
+  explicit ModelFile(SafetensorsFile file) : file_(std::move(file)) {}
+  std::string_view vocabulary(std::string_view name) const;
+
+  SafetensorsFile file_;
+};
+
+// Throws UserError `FILE: parameter NAME holds NaN or infinite values (first at index i)`; the part of the tensor's
+// data begins at element `first`.
+void require_finite(const std::string& path, const TensorInfo& tensor, std::span<const std::byte> part,
+                    int64_t first = 0);
+
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::span<const float> values;
+};
+
+struct ModelContent {
+  std::map<std::string, std::string> metadata;            // with kConfigKey; the format version is added
+  std::string_view source_vocabulary, target_vocabulary;  // serialised
+  bool shared_vocabulary = false;                         // the source's, stored once
+  std::vector<NamedTensor> tensors;
+};
+
+// Written beside the target and renamed: a reader finds the old file or the whole new one.
+void write_model(const std::string& path, const ModelContent& content);
+
+}  // namespace nmt
