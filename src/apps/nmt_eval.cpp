@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/utf8.h"
+#include "config/app.h"
+#include "metrics/bleu.h"
+#include "metrics/chrf.h"
+#include "metrics/report.h"
+#include "metrics/ter.h"
+#include "metrics/unicode.h"
+
+namespace nmt {
+namespace {
+
+struct EvalOptions {
+  std::vector<std::string> references, hypotheses = {"-"};
+  bool sentence = false, confidence = false, paired = false, json = false, score_only = false;
+  static constexpr int kTrials = 1000;  // sacreBLEU's
+  static constexpr uint64_t kSeed = 12345;
+  int bootstrap_trials = kTrials, width = 1;
+  uint64_t seed = kSeed;
+
+  void declare(Options& options) {
+    options.group("Input: plain text, .gz or .zst, a sentence a line; - is standard input");
+    options.add("reference", references, "Reference translations, one file each").short_name('r').required();
+    options.add("hypothesis", hypotheses, "Translations to score, one file for each system").short_name('i');
+    options.group("Significance");
+    options.add("confidence", confidence, "Give the 95% confidence interval, by bootstrap");
+    options.add("paired", paired, "Test each system against the first one, by paired bootstrap");
+    options.add("bootstrap-trials", bootstrap_trials, "Resamples").range(2, 1e6);
+    options.add("seed", seed, "Seed of the resamples");
+    options.group("Output");
+    options.add("sentence", sentence, "Score each line by itself");
+    options.add("json", json, "Print JSON");
+    options.add("score-only", score_only, "Print the number alone").short_name('b');
+    options.add("width", width, "Decimals of the score").short_name('w').range(0, 17);
+  }
+
+  void check() const {
+    require(!sentence || (hypotheses.size() == 1 && !confidence && !paired),
+            "--sentence scores one system, without --confidence or --paired");
+    require(!paired || hypotheses.size() > 1, "--paired needs at least two --hypothesis files, the baseline first");
+    require(confidence || paired || (bootstrap_trials == kTrials && seed == kSeed),
+            "--bootstrap-trials and --seed work with --confidence or --paired");
+    require(!json || !score_only, "--json and --score-only exclude each other");
+    const auto stdin_uses = std::ranges::count(references, "-") + std::ranges::count(hypotheses, "-");
+    require(stdin_uses <= 1, "standard input is asked for {} times; name files with --hypothesis and --reference",
+            stdin_uses);
+  }
+};
+
+// The lines without white space at their ends (so without '\r' too), as sacreBLEU takes them.
+std::vector<std::string> read_text(const std::string& path) {
+  LineReader reader(path);
+  std::vector<std::string> lines;
+  int64_t malformed = 0, first = 0;
+  for (std::string line; reader.next(line);) {
+    if (!is_valid_utf8(line)) {
+      if (malformed++ == 0) first = reader.line_number();
+      line = repair_utf8(line);
+    }
+    line.resize(metrics::strip_right(line).size());
+    lines.push_back(std::move(line));
+  }
+  if (malformed > 0)
+    log::warn("{}:{}: malformed UTF-8, scored as U+FFFD ({} line{} in all)", reader.name(), first, malformed,
+              malformed == 1 ? "" : "s");
+  require(!lines.empty(), "{} is empty: there is nothing to score", reader.name());
+  return lines;
+}
+
+std::string shown(const std::string& path) { return path == "-" ? "standard input" : path; }
+
+void warn_if_tokenized(const std::string& path, const std::vector<std::string>& lines) {
+  constexpr int64_t kMany = 100;  // sacreBLEU's bound
+  const auto count = std::ranges::count_if(lines, [](const std::string& line) { return line.ends_with(" ."); });
+  if (count >= kMany)
+    log::warn("{}: {} lines end in a tokenized period; scores of tokenized text cannot be compared: detokenize it",
+              shown(path), count);
+}
+
+void evaluate(const Metric& metric, const EvalOptions& options, bool takes_raw_text) {
+  options.check();
+  std::vector<std::vector<std::string>> references;
+  for (const auto& path : options.references) references.push_back(read_text(path));
+
+  std::vector<Score> scores;
+  std::vector<double> baseline;
+  for (const auto& path : options.hypotheses) {
+    const auto lines = read_text(path);
+    for (size_t r = 0; r < references.size(); ++r)
+      require(references[r].size() == lines.size(),
+              "{} has {} lines, but its reference {} has {}; line by line they must belong together", shown(path),
+              lines.size(), shown(options.references[r]), references[r].size());
+    if (takes_raw_text) warn_if_tokenized(path, lines);
+    const CorpusStatistics statistics(metric, lines, references);
+    if (options.sentence) {
+      for (size_t line = 0; line < statistics.size(); ++line) scores.push_back(statistics.sentence_score(line));
+      continue;
+    }
+    scores.push_back(statistics.score());
+    if (!options.confidence && !options.paired) continue;
+    auto trials = statistics.bootstrap(options.bootstrap_trials, options.seed);
+    scores.back().signature = statistics.signature(options.bootstrap_trials, options.seed);
+    scores.back().interval = confidence_interval(trials);
+    if (options.paired && !baseline.empty())
+      scores.back().p_value = paired_p_value(baseline, trials, scores[0].value, scores.back().value);
+    if (baseline.empty()) baseline = std::move(trials);
+  }
+
+  const bool several = options.hypotheses.size() > 1;
+  const auto names = several ? options.hypotheses : std::vector<std::string>();
+  std::string text;
+  if (options.json)
+    text = json_report(scores, names, options.width);
+  else if (options.paired && !options.score_only)
+    text = paired_report(scores, names, options.width);
+  else
+    for (size_t i = 0; i < scores.size(); ++i)
+      text += fmt::format("{}{}{}\n", several ? shown(names[i]) : "", several ? ": " : "",
+                          options.score_only ? scores[i].number(options.width) : scores[i].text(options.width));
+  fmt::print("{}", text);
+}
+
+// A subcommand: its metric's options and those of every metric.
+template <class MetricOptions>
+struct Command {
+  MetricOptions metric;
+  EvalOptions common;
+
+  template <class Run>
+  void declare(App& app, const std::string& name, const std::string& help, Run run) {
+    App& command = app.command(name, help);
+    common.declare(command.options());
+    metric.declare(command.options());
+    command.run([this, run] { run(metric, common); });
+  }
+};
+
+int run(int argc, char** argv) {
+  App app("nmt-eval", "Scores translations: the figures of sacreBLEU 2.");
+  app.footer(
+      "Examples:\n"
+      "  nmt-eval bleu --reference test.de < test.out.de\n"
+      "  nmt-eval bleu --tokenize moses --language de --compound-split --reference test.de < test.out.de\n"
+      "  nmt-eval chrf --word-order 2 --reference test.de --hypothesis a.de b.de --paired\n"
+      "Intervals and p-values come from nmt's own random numbers: they differ from sacreBLEU's within the resampling "
+      "error.");
+  Command<BleuOptions> bleu;
+  Command<ChrfOptions> chrf;
+  Command<TerOptions> ter;
+  bleu.declare(app, "bleu", "BLEU, in percent", [](BleuOptions options, const EvalOptions& common) {
+    options.effective_order |= common.sentence;
+    const bool raw = options.tokenize == "13a" || options.tokenize == "intl";
+    evaluate(Bleu(options), common, raw);
+  });
+  chrf.declare(app, "chrf", "Character n-gram F score, in percent",
+               [](const ChrfOptions& options, const EvalOptions& common) { evaluate(Chrf(options), common, false); });
+  ter.declare(app, "ter", "Translation edit rate, in percent",
+              [](const TerOptions& options, const EvalOptions& common) { evaluate(Ter(options), common, false); });
+  return app.main(argc, argv);
+}
+
+}  // namespace
+}  // namespace nmt
+
+int main(int argc, char** argv) { return nmt::run(argc, argv); }
