@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "config/app.h"
+#include "text/vocab_trainer.h"
+#include "text/words_merges.h"
+
+namespace {
+
+using namespace nmt;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  nmt-vocab --type bpe --size 37000 --train-sets train.en train.de --output vocab.spm   one shared vocabulary\n"
+    "  nmt-vocab --type unigram --size 16000 --train-sets train.de.gz --output vocab.de.spm  one of its own\n"
+    "  nmt-vocab --type words --merges code --train-sets train.en train.de --output vocab.words\n"
+    "  nmt-vocab encode --vocab vocab.spm < test.en | nmt-vocab decode --vocab vocab.spm\n"
+    "  nmt-vocab inspect --vocab vocab.spm --text-sets test.en";
+
+int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+struct Streams {
+  std::string vocab, input = "-", output = "-";
+  int threads = default_threads();
+
+  void declare(Options& options) {
+    options.add("vocab", vocab, "The vocabulary").required();
+    options.add("input", input, "File to read (plain, .gz, .zst), - for standard input");
+    options.add("output", output, "File to write, - for standard output");
+    options.add("threads", threads, "Threads; the output is the same for any number").range(1, 1024);
+  }
+
+  std::string where(int64_t line) const { return fmt::format("{}:{}", input == "-" ? "standard input" : input, line); }
+
+  // Writes convert(line, number) for every line, in order.
+  template <class Convert>
+  void run(const Convert& convert) const {
+    constexpr size_t kBlock = 4096;
+    LineReader reader(input);
+    AtomicFile file(output);
+    ThreadPool pool(threads);
+    std::vector<std::string> lines;
+    for (bool more = true; more;) {
+      const int64_t first = reader.line_number() + 1;
+      lines.clear();
+      for (std::string line; lines.size() < kBlock && (more = reader.next(line));) lines.push_back(std::move(line));
+      pool.parallel_for(static_cast<int64_t>(lines.size()), 64, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          std::string& line = lines[static_cast<size_t>(i)];
+          line = convert(line, first + i);
+          line.push_back('\n');
+        }
+      });
+      for (const auto& line : lines) file.write(line);
+    }
+    file.commit();
+  }
+};
+
+int32_t parse_id(std::string_view text, const std::string& where) {
+  int32_t id = -1;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), id);
+  require(failed == std::errc() && end == text.data() + text.size(), "{}: '{}' is not a piece id", where, text);
+  return id;
+}
+
+void train(const VocabTraining& settings, const std::string& output, int threads) {
+  const auto trained = train_vocab(settings);
+  AtomicFile file(output);
+  file.write(trained.vocab->bytes());
+  file.commit();
+  log::info("{}: {}, {} pieces, trained on {} lines", output == "-" ? "standard output" : output, trained.vocab->type(),
+            trained.vocab->size(), trained.lines);
+  log::info("{}", measure_fit(*trained.vocab, trained.words, threads).text());
+}
+
+void encode(const Streams& streams, bool ids) {
+  const auto vocab = Vocab::load(streams.vocab);
+  streams.run([&](const std::string& line, int64_t) {
+    std::string text;
+    for (const int32_t id : vocab->encode(line)) {
+      if (!text.empty()) text.push_back(' ');
+      text += ids ? fmt::format("{}", id) : vocab->piece(id);
+    }
+    return text;
+  });
+}
+
+void decode(const Streams& streams, bool ids, bool join) {
+  const auto vocab = Vocab::load(streams.vocab);
+  streams.run([&](const std::string& line, int64_t number) {
+    std::vector<int32_t> pieces;
+    for (const std::string_view token : split_words(line)) {
+      const int32_t id = ids ? parse_id(token, streams.where(number)) : vocab->find(token);
+      require(id >= 0 && id < vocab->size(), "{}: '{}' is not {} of {}", streams.where(number), token,
+              ids ? "a piece id" : "a piece", streams.vocab);
+      pieces.push_back(id);
+    }
+    std::string text = vocab->decode(pieces);
+    return join ? join_bpe(text) : text;
+  });
+}
+
+void inspect(const Streams& streams, const std::vector<std::string>& text_sets, bool pieces) {
+  const auto vocab = Vocab::load(streams.vocab);
+  std::string text =
+      fmt::format("type: {}\nsize: {}\nend of sentence: {} ({})\nunknown: {} ({})\n", vocab->type(), vocab->size(),
+                  vocab->piece(vocab->eos_id()), vocab->eos_id(), vocab->piece(vocab->unk_id()), vocab->unk_id());
+  for (const auto& [name, value] : vocab->properties()) text += fmt::format("{}: {}\n", name, value);
+  for (const auto& path : text_sets) {
+    WordCounts words;
+    LineReader reader(path);
+    for (std::string line; reader.next(line);) count_words(line, words);
+    text += fmt::format("{}: {}\n", reader.name(), measure_fit(*vocab, words, streams.threads).text());
+  }
+  for (int id = 0; pieces && id < vocab->size(); ++id) text += fmt::format("{}\t{}\n", id, vocab->piece(id));
+  AtomicFile file(streams.output);
+  file.write(text);
+  file.commit();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  App app("nmt-vocab", "Trains a vocabulary, and encodes and decodes text with it.");
+  app.footer(kExamples);
+  VocabTraining settings;
+  settings.declare(app.options());
+  std::string output;
+  int threads = default_threads();
+  app.options().group("Output");
+  app.options().add("output", output, "The vocabulary's file, - for standard output").required();
+  app.options()
+      .add("threads", threads, "Threads that measure coverage; the vocabulary is the same for any number")
+      .range(1, 1024);
+  app.run([&] { train(settings, output, threads); });
+
+  Streams streams;
+  bool ids = false, join = false, pieces = false;
+  App& encoding = app.command("encode", "Text to pieces, line by line");
+  streams.declare(encoding.options());
+  bool as_pieces = false;
+  encoding.options().add("ids", ids, "Write ids");
+  encoding.options().add("pieces", as_pieces, "Write pieces (the default)");
+  encoding.run([&] {
+    require(!(ids && as_pieces), "--ids and --pieces exclude each other");
+    encode(streams, ids);
+  });
+
+  App& decoding = app.command("decode", "Pieces to text, line by line");
+  streams.declare(decoding.options());
+  decoding.options().add("ids", ids, "Read ids instead of pieces");
+  decoding.options().add("join-bpe", join, "Join `@@ ` whatever the vocabulary says");
+  decoding.run([&] { decode(streams, ids, join); });
+
+  App& inspecting = app.command("inspect", "What a vocabulary is, and how it fits a text");
+  std::vector<std::string> text_sets;
+  inspecting.options().add("vocab", streams.vocab, "The vocabulary").required();
+  inspecting.options().add("output", streams.output, "File to write, - for standard output");
+  inspecting.options().add("threads", streams.threads, "Threads that measure coverage").range(1, 1024);
+  inspecting.options().add("text-sets", text_sets,
+                           "Texts: how many of their words are covered, by how many pieces each");
+  inspecting.options().add("pieces", pieces, "List all pieces with their ids");
+  inspecting.run([&] { inspect(streams, text_sets, pieces); });
+  return app.main(argc, argv);
+}

@@ -1,0 +1,36 @@
+#include "text/vocab.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "text/vocab_sentencepiece.h"
+#include "text/wordpiece.h"
+#include "text/words.h"
+
+namespace nmt {
+namespace {
+
+constexpr int64_t kMaxBytes = int64_t{1} << 28;  // of a vocabulary file; a million pieces take some 20 MB
+
+}  // namespace
+
+std::shared_ptr<const Vocab> Vocab::load(const std::string& path) {
+  return from_bytes(read_file(path, kMaxBytes), path);
+}
+
+std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::string& name) {
+  require(!bytes.empty(), "{} is empty, not a vocabulary", name);
+  require(static_cast<int64_t>(bytes.size()) <= kMaxBytes, "{} is too large for a vocabulary", name);
+  if (WordsVocab::recognises(bytes)) return std::make_shared<WordsVocab>(std::move(bytes), name);
+  if (WordPieceVocab::recognises(bytes)) return std::make_shared<WordPieceVocab>(std::move(bytes), name);
+  if (SentencePieceVocab::recognises(bytes)) return std::make_shared<SentencePieceVocab>(std::move(bytes), name);
+  user_error(
+      "{} is not a vocabulary: expected a SentencePiece model, a vocab.txt with the line [UNK], or a file that begins "
+      "with {}",
+      name, WordsVocab::kMagic);
+}
+
+void Vocab::check_id(int64_t id) const {
+  require(id >= 0 && id < size(), "piece id {} is outside the vocabulary (0 to {})", id, size() - 1);
+}
+
+}  // namespace nmt

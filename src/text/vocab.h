@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace nmt {
+
+// A mapping between text and piece ids [0, size()). Immutable after loading, so every member may be called from many
+// threads at once. Text is UTF-8; malformed parts are taken as U+FFFD.
+class Vocab {
+ public:
+  virtual ~Vocab() = default;
+  Vocab(const Vocab&) = delete;
+  Vocab& operator=(const Vocab&) = delete;
+
+  // Reads a vocabulary; its kind is told by its content: a SentencePiece model (unigram, BPE, word, char), BERT's
+  // vocab.txt (WordPiece) or a words vocabulary of this project. Throws UserError where it is none of these, is damaged
+  // or has no end-of-sentence piece; `name` stands for the file in messages.
+  static std::shared_ptr<const Vocab> load(const std::string& path);
+  static std::shared_ptr<const Vocab> from_bytes(std::string bytes, const std::string& name);
+
+  // The serialised form: from_bytes(v.bytes(), name) equals v.
+  const std::string& bytes() const { return bytes_; }
+
+  virtual std::string type() const = 0;  // "bpe", "unigram", "wordpiece", "words"; "word" and "char" of SentencePiece
+  virtual int size() const = 0;
+  virtual int eos_id() const = 0;  // ends every sentence; never the result of encode
+  virtual int unk_id() const = 0;  // stands for text that has no piece
+
+  // Ids of a line of text, without the end-of-sentence id; an empty or blank line gives none.
+  virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+
+  // The text of ids; control pieces (end of sentence, padding) give none, so trailing ones need not be removed.
+  // Throws UserError for an id outside [0, size()).
+  virtual std::string decode(std::span<const int32_t> ids) const = 0;
+
+  // What the vocabulary keeps of a text: decode(encode(text)) == normalize(text) whenever encode(text) is without
+  // unk_id(). Which normalisation that is depends on the kind and is said at each class.
+  virtual std::string normalize(std::string_view text) const = 0;
+
+  virtual std::string piece(int id) const = 0;         // throws UserError for an id outside [0, size())
+  virtual int find(std::string_view piece) const = 0;  // the piece's id, or -1
+
+  // What else is worth knowing, as pairs of name and value (for `nmt-vocab inspect`).
+  virtual std::vector<std::pair<std::string, std::string>> properties() const = 0;
+
+ protected:
+  explicit Vocab(std::string bytes) : bytes_(std::move(bytes)) {}
+  void check_id(int64_t id) const;
+
+ private:
+  std::string bytes_;
+};
+
+}  // namespace nmt

@@ -1,0 +1,84 @@
+#include "text/vocab_sentencepiece.h"
+
+#include <algorithm>
+
+#include <sentencepiece_processor.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "text/vocab_sentencepiece_model.h"
+
+namespace nmt {
+namespace sp = sentencepiece;
+
+struct SentencePieceVocab::Processors {
+  sp::SentencePieceProcessor pieces, normalizer;
+};
+
+namespace {
+
+void check_status(const sp::util::Status& status) {
+  if (!status.ok()) fail("SentencePiece: {}", status.error_message());
+}
+
+}  // namespace
+
+bool SentencePieceVocab::recognises(std::string_view bytes) {
+  return bytes.size() > 4 && bytes[0] == '\x0A' && bytes[2] == '\x0A';  // the first piece, its text
+}
+
+SentencePieceVocab::~SentencePieceVocab() = default;
+
+SentencePieceVocab::SentencePieceVocab(std::string file, const std::string& name) : Vocab(std::move(file)) {
+  const auto model = SentencePieceModel::parse(bytes(), name);
+  auto processors = std::make_unique<Processors>();
+  for (const auto& [processor, serialised] :
+       {std::pair{&processors->pieces, bytes()}, std::pair{&processors->normalizer, model.normalizer_model()}}) {
+    const auto status = processor->LoadFromSerializedProto(serialised);
+    require(status.ok(), "{} is damaged: {}", name, status.error_message());
+  }
+  size_ = processors->pieces.GetPieceSize();
+  eos_ = processors->pieces.eos_id();
+  unk_ = processors->pieces.unk_id();
+  require(eos_ >= 0 && eos_ < size_, "{} has no end-of-sentence piece: train it with one (spm_train --eos_id=1)", name);
+  require(unk_ >= 0 && unk_ < size_, "{} has no unknown piece", name);
+  type_ = std::vector{"unigram", "bpe", "word", "char"}[model.kind - 1];
+  properties_ = {{"normalization", std::string(model.rule)}, {"byte fallback", model.byte_fallback ? "yes" : "no"}};
+  processors_ = std::move(processors);
+}
+
+std::vector<int32_t> SentencePieceVocab::encode(std::string_view text) const {
+  std::vector<int> ids;
+  check_status(is_valid_utf8(text) ? processors_->pieces.Encode(text, &ids)
+                                   : processors_->pieces.Encode(repair_utf8(text), &ids));
+  return ids;
+}
+
+std::string SentencePieceVocab::decode(std::span<const int32_t> ids) const {
+  for (const int32_t id : ids) check_id(id);
+  std::string text;
+  check_status(processors_->pieces.Decode(std::vector<int>(ids.begin(), ids.end()), &text));
+  std::ranges::replace(text, '\n', ' ');  // a byte piece must not make two lines of one
+  return text;
+}
+
+std::string SentencePieceVocab::normalize(std::string_view text) const {
+  std::vector<std::string> pieces;
+  std::string result;
+  check_status(processors_->normalizer.Encode(repair_utf8(text), &pieces));
+  check_status(processors_->normalizer.Decode(pieces, &result));
+  std::ranges::replace(result, '\n', ' ');
+  return result;
+}
+
+std::string SentencePieceVocab::piece(int id) const {
+  check_id(id);
+  return processors_->pieces.IdToPiece(id);
+}
+
+int SentencePieceVocab::find(std::string_view piece) const {
+  const int id = processors_->pieces.PieceToId(piece);
+  return processors_->pieces.IdToPiece(id) == piece ? id : -1;
+}
+
+}  // namespace nmt

@@ -1,0 +1,112 @@
+#include "text/vocab_sentencepiece_trainer.h"
+
+#include <exception>
+#include <regex>
+#include <unordered_map>
+
+#include <sentencepiece_trainer.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace nmt {
+namespace {
+
+namespace sp = sentencepiece;
+
+constexpr size_t kMaxLineBytes = 16384;                 // positions in a word are 16-bit numbers in the library
+constexpr std::string_view kReserved = "\xE2\x96\x85";  // U+2585, the library's mark for unknown characters
+constexpr int kThreads = 8;  // each sums counts of its share of the text in floats: another number, another result
+
+class Lines : public sp::SentenceIterator {
+ public:
+  explicit Lines(const std::function<bool(std::string&)>& next) : next_(next) { Next(); }
+
+  bool done() const override { return done_; }
+  void Next() override {
+    try {
+      do done_ = !next_(line_);
+      while (!done_ && !fits());
+    } catch (...) {  // must not pass through the library
+      error_ = std::current_exception();
+      done_ = true;
+    }
+  }
+  const std::string& value() const override { return line_; }
+  sp::util::Status status() const override { return {}; }
+
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+  void report() const {
+    if (long_ > 0) log::warn("{} lines of more than {} bytes were left out", long_, kMaxLineBytes);
+    if (reserved_ > 0) log::warn("{} lines with U+2585, which SentencePiece reserves, were left out", reserved_);
+  }
+
+ private:
+  bool fits() {
+    if (line_.ends_with('\r')) line_.pop_back();
+    if (line_.size() > kMaxLineBytes) return ++long_, false;
+    if (line_.find(kReserved) != line_.npos) return ++reserved_, false;
+    return true;
+  }
+
+  const std::function<bool(std::string&)>& next_;
+  std::string line_;
+  bool done_ = false;
+  std::exception_ptr error_;
+  int64_t long_ = 0, reserved_ = 0;
+};
+
+// The library's list options are comma-separated values with quotes.
+std::string quoted_list(const std::vector<std::string>& values) {
+  std::string list;
+  for (const auto& value : values) {
+    list += list.empty() ? "\"" : ",\"";
+    for (const char c : value) list.append(c == '"' ? 2 : 1, c);
+    list += '"';
+  }
+  return list;
+}
+
+[[noreturn]] void explain(const std::string& message, const SentencePieceTraining& settings) {
+  std::smatch found;
+  if (std::regex_search(message, found, std::regex("value <= ([0-9]+)")))
+    user_error("--size {} is too large for this text: at most {} pieces can be made", settings.size, found[1].str());
+  if (std::regex_search(message, found, std::regex("required_chars. [0-9]+ vs ([0-9]+)")))
+    user_error("--size {} is too small: the text needs more than {} pieces; or take a lower --character-coverage",
+               settings.size, found[1].str());
+  user_error("SentencePiece cannot train on this text: {}", message);
+}
+
+}  // namespace
+
+std::string train_sentencepiece(const SentencePieceTraining& settings, const std::function<bool(std::string&)>& next) {
+  std::unordered_map<std::string, std::string> arguments = {
+      {"model_type", settings.type},
+      {"vocab_size", fmt::format("{}", settings.size)},
+      {"character_coverage", fmt::format("{}", settings.character_coverage)},
+      {"normalization_rule_name", settings.normalization},
+      {"byte_fallback", settings.byte_fallback ? "true" : "false"},
+      {"unk_id", "0"},
+      {"eos_id", "1"},
+      {"bos_id", "-1"},
+      {"pad_id", "-1"},
+      {"max_sentence_length", fmt::format("{}", kMaxLineBytes)},
+      {"num_threads", fmt::format("{}", kThreads)},
+      {"minloglevel", "3"},
+  };
+  if (!settings.user_defined_symbols.empty())
+    arguments["user_defined_symbols"] = quoted_list(settings.user_defined_symbols);
+  sp::SetRandomGeneratorSeed(1);
+  Lines lines(next);
+  lines.rethrow();
+  std::string model;
+  const auto status = sp::SentencePieceTrainer::Train(arguments, &lines, &model);
+  lines.rethrow();
+  lines.report();
+  if (!status.ok()) explain(status.error_message(), settings);
+  return model;
+}
+
+}  // namespace nmt

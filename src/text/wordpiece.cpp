@@ -1,0 +1,124 @@
+#include "text/wordpiece.h"
+
+#include <algorithm>
+#include <array>
+
+#include <unicode/uchar.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+namespace nmt {
+namespace {
+
+constexpr std::string_view kContinues = "##";
+constexpr int kMaxCharacters = 200;
+constexpr std::array<std::string_view, 6> kSpecial = {"[PAD]", "[CLS]", "[SEP]", "[MASK]", "</s>", "<s>"};
+
+bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
+
+bool has_upper_case(std::string_view piece) {
+  return std::ranges::any_of(to_utf32(piece), [](char32_t c) { return u_isupper(static_cast<UChar32>(c)); });
+}
+
+}  // namespace
+
+bool WordPieceVocab::recognises(std::string_view bytes) {
+  for (size_t at = bytes.find("[UNK]"); at != bytes.npos; at = bytes.find("[UNK]", at + 5)) {
+    const bool begins = at == 0 || bytes[at - 1] == '\n';
+    if (begins && (at + 5 == bytes.size() || bytes[at + 5] == '\n' || bytes[at + 5] == '\r')) return true;
+  }
+  return false;
+}
+
+WordPieceVocab::WordPieceVocab(std::string file, const std::string& name) : Vocab(std::move(file)) {
+  const std::string_view text = bytes();
+  bool upper_case = false, accents = false;
+  for (size_t position = 0; position < text.size();) {
+    const size_t end = std::min(text.find('\n', position), text.size());
+    std::string_view piece = text.substr(position, end - position);
+    position = end + 1;
+    if (piece.ends_with('\r')) piece.remove_suffix(1);
+    const auto id = static_cast<int32_t>(pieces_.size());
+    require(!piece.empty(), "{}:{}: an empty line, where every line is a piece", name, id + 1);
+    require(is_valid_utf8(piece), "{}:{}: not valid UTF-8", name, id + 1);
+    require(piece.find('\0') == piece.npos, "{}:{}: a piece with a NUL byte", name, id + 1);
+    const auto [known, added] = ids_.try_emplace(piece, id);
+    require(added, "{}:{}: '{}' is there twice, first in line {}", name, id + 1, piece, known->second + 1);
+    pieces_.push_back(piece);
+    const bool bracketed = piece.size() > 2 && piece.starts_with('[') && piece.ends_with(']');
+    if (bracketed || is_control(id)) continue;
+    const bool continues = piece.starts_with(kContinues) && piece.size() > kContinues.size();
+    if (continues) piece.remove_prefix(kContinues.size());
+    (continues ? continuations_ : starts_).emplace(piece, id);
+    longest_ = std::max(longest_, piece.size());
+    upper_case = upper_case || has_upper_case(piece);
+    accents = accents || fold_accents(piece) != piece;
+  }
+  unk_ = find("[UNK]");
+  eos_ = find("</s>") >= 0 ? find("</s>") : find("[SEP]");
+  require(eos_ >= 0, "{} has no end-of-sentence piece: add a line [SEP] or </s>", name);
+  casing_ = {.lowercase = !upper_case, .strip_accents = !upper_case && !accents};
+}
+
+bool WordPieceVocab::is_control(int id) const { return std::ranges::find(kSpecial, pieces_[id]) != kSpecial.end(); }
+
+bool WordPieceVocab::encode_word(const std::string& word, std::vector<int32_t>& ids) const {
+  if (std::ranges::count_if(word, begins_character) > kMaxCharacters) return false;
+  const std::string_view text = word;
+  for (size_t begin = 0; begin < text.size();) {
+    const Ids& known = begin == 0 ? starts_ : continuations_;
+    size_t end = std::min(text.size(), begin + longest_);
+    auto found = known.end();
+    for (; end > begin; --end) {
+      if (end < text.size() && !begins_character(text[end])) continue;
+      found = known.find(text.substr(begin, end - begin));
+      if (found != known.end()) break;
+    }
+    if (found == known.end()) return false;
+    ids.push_back(found->second);
+    begin = end;
+  }
+  return true;
+}
+
+std::vector<int32_t> WordPieceVocab::encode(std::string_view text) const {
+  std::vector<int32_t> ids;
+  for (const auto& word : basic_words(text, casing_)) {
+    const size_t before = ids.size();
+    if (encode_word(word, ids)) continue;
+    ids.resize(before);
+    ids.push_back(unk_);
+  }
+  return ids;
+}
+
+std::string WordPieceVocab::decode(std::span<const int32_t> ids) const {
+  std::vector<std::string> words;
+  for (const int32_t id : ids) {
+    check_id(id);
+    if (is_control(id)) continue;
+    const std::string_view piece = pieces_[id];
+    if (piece.starts_with(kContinues) && piece.size() > kContinues.size() && !words.empty())
+      words.back() += piece.substr(kContinues.size());
+    else
+      words.emplace_back(piece);
+  }
+  return join_words(words);
+}
+
+std::string WordPieceVocab::piece(int id) const {
+  check_id(id);
+  return std::string(pieces_[id]);
+}
+
+int WordPieceVocab::find(std::string_view piece) const {
+  const auto it = ids_.find(piece);
+  return it == ids_.end() ? -1 : it->second;
+}
+
+std::vector<std::pair<std::string, std::string>> WordPieceVocab::properties() const {
+  return {{"lower-case", casing_.lowercase ? "yes" : "no"}, {"strip accents", casing_.strip_accents ? "yes" : "no"}};
+}
+
+}  // namespace nmt
