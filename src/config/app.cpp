@@ -68,7 +68,10 @@ class CommandLine {
     else if (option.is_list())
       made = cli_.add_option(names, values, help)->expected(1, CLI::detail::expected_max_vector_size);
     else
-      made = cli_.add_option(names, values, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      made = cli_.add_option(names, values, help)
+                 ->expected(1)
+                 ->allow_extra_args(false)
+                 ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     if (!option.is_flag()) made->type_name("");
     parsed_[&option] = made->group(option.group_);
   }

@@ -86,6 +86,7 @@ class Graph {
 
   // Dropout draws its mask from (seed, step, place): places are numbered in the order of the calls.
   uint32_t next_dropout_place() { return dropout_places_++; }
+  uint32_t dropout_places() const { return dropout_places_; }
 
   Runtime& runtime() { return runtime_; }
   const std::vector<Node>& nodes() const { return nodes_; }

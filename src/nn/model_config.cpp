@@ -1,0 +1,100 @@
+#include "nn/model_config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace nmt {
+namespace {
+
+// Every field once: reading, writing and checking visit them in this order.
+template <class Config, class Visit>
+void visit(Config& c, Visit&& field) {
+  field("dim-emb", c.dim_emb);
+  field("transformer-dim-ffn", c.dim_ffn);
+  field("transformer-heads", c.heads);
+  field("transformer-dim-key", c.dim_key);
+  field("transformer-dim-value", c.dim_value);
+  field("enc-depth", c.enc_depth);
+  field("dec-depth", c.dec_depth);
+  field("tied-embeddings-all", c.tied_embeddings_all);
+  field("tied-embeddings", c.tied_embeddings);
+  field("transformer-norm", c.norm);
+  field("transformer-ffn-activation", c.activation);
+  field("transformer-dropout", c.dropout);
+  field("transformer-dropout-attention", c.dropout_attention);
+  field("transformer-dropout-ffn", c.dropout_ffn);
+  field("source-vocab-size", c.source_vocabulary);
+  field("target-vocab-size", c.target_vocabulary);
+  field("eos-id", c.eos);
+  field("source-eos-id", c.source_eos);
+}
+
+}  // namespace
+
+void ModelConfig::declare(Options& o) {
+  o.group("Model");
+  o.add("dim-emb", dim_emb, "Width of embeddings and layers (d_model)").range(2, 65536);
+  o.add("transformer-dim-ffn", dim_ffn, "Inner width of the feed-forward layers (d_ff)").range(1, 1 << 20);
+  o.add("transformer-heads", heads, "Attention heads (h)").range(1, 1024);
+  o.add("transformer-dim-key", dim_key, "Width of a head's queries and keys (d_k); 0: d_model / h").range(0, 65536);
+  o.add("transformer-dim-value", dim_value, "Width of a head's values (d_v); 0: d_model / h").range(0, 65536);
+  o.add("enc-depth", enc_depth, "Encoder layers").range(0, 1000);
+  o.add("dec-depth", dec_depth, "Decoder layers").range(1, 1000);
+  o.add("tied-embeddings-all", tied_embeddings_all, "One matrix for both embeddings and the output layer");
+  o.add("tied-embeddings", tied_embeddings, "One matrix for the target embedding and the output layer");
+  o.add("transformer-norm", norm, "Layer normalisation after or before each sub-layer").choices({"post", "pre"});
+  o.add("transformer-ffn-activation", activation, "Activation of the feed-forward layers")
+      .choices({"relu", "gelu", "swiglu"});
+  o.add("transformer-dropout", dropout, "Dropout of sub-layer outputs and embeddings").range(0, 0.99);
+  o.add("transformer-dropout-attention", dropout_attention, "Dropout of attention weights").range(0, 0.99);
+  o.add("transformer-dropout-ffn", dropout_ffn, "Dropout inside the feed-forward layers").range(0, 0.99);
+}
+
+void ModelConfig::validate() const {
+  require(dim_emb % 2 == 0, "--dim-emb: {} is odd, positions need pairs of sine and cosine", dim_emb);
+  require((dim_key > 0 && dim_value > 0) || dim_emb % heads == 0,
+          "--transformer-heads: {} heads do not divide --dim-emb {} (give --transformer-dim-key and "
+          "--transformer-dim-value)",
+          heads, dim_emb);
+  require(!tied_embeddings_all || source_vocabulary == target_vocabulary,
+          "--tied-embeddings-all needs one vocabulary for both sides, but they have {} and {} entries",
+          source_vocabulary, target_vocabulary);
+  require(!tied_embeddings_all || tied_embeddings, "--tied-embeddings-all includes --tied-embeddings, which is off");
+}
+
+std::string ModelConfig::to_json() const {
+  nlohmann::ordered_json json;
+  visit(*this, [&](const char* name, const auto& value) { json[name] = value; });
+  json["transformer-dim-key"] = d_k();
+  json["transformer-dim-value"] = d_v();
+  return json.dump();
+}
+
+ModelConfig ModelConfig::from_json(const std::string& text, const std::string& file) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  require(json.is_object(), "{}: the model's configuration is damaged", file);
+  ModelConfig config;
+  visit(config, [&]<class T>(const char* name, T& value) {
+    const auto found = json.find(name);
+    require(found != json.end(), "{}: the model's configuration lacks '{}'", file, name);
+    const bool fits = std::is_same_v<T, bool>     ? found->is_boolean()
+                      : std::is_same_v<T, int>    ? found->is_number_integer() && *found >= 0 && *found <= (1 << 30)
+                      : std::is_same_v<T, double> ? found->is_number()
+                                                  : found->is_string();
+    require(fits, "{}: the model's configuration has a wrong value for '{}'", file, name);
+    value = found->get<T>();
+  });
+  const auto known = [](const std::string& value, std::initializer_list<const char*> values) {
+    return std::ranges::find(values, value) != values.end();
+  };
+  require(config.dim_emb > 0 && config.dim_ffn > 0 && config.heads > 0 && config.dec_depth > 0 &&
+              config.enc_depth >= 0 && config.source_vocabulary > 0 && config.target_vocabulary > 0 &&
+              config.eos < config.target_vocabulary && config.source_eos < config.source_vocabulary &&
+              known(config.norm, {"post", "pre"}) && known(config.activation, {"relu", "gelu", "swiglu"}) &&
+              config.enc_depth <= 1000 && config.dec_depth <= 1000,
+          "{}: the model's configuration is out of range", file);
+  return config;
+}
+
+}  // namespace nmt

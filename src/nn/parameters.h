@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace nmt {
+
+// All parameters of a model in one flat float32 buffer, gradients in a second of the same layout: one norm, one
+// optimizer pass, one checkpoint write.
+class Parameters {
+ public:
+  struct Entry {
+    std::string name;
+    Shape shape;
+    int64_t offset;
+  };
+
+  void declare(std::string name, const Shape& shape);
+  void allocate(bool gradients);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const Entry& entry(const std::string& name) const;
+  int64_t size() const { return size_; }
+  std::span<float> values() { return values_; }
+  std::span<const float> values() const { return values_; }
+  std::span<float> gradients() { return gradients_; }
+  std::span<float> values(const Entry& e) { return values().subspan(static_cast<size_t>(e.offset), elements(e)); }
+  std::span<const float> values(const Entry& e) const {
+    return values().subspan(static_cast<size_t>(e.offset), elements(e));
+  }
+  std::span<float> gradients(const Entry& e) { return gradients().subspan(static_cast<size_t>(e.offset), elements(e)); }
+
+ private:
+  static size_t elements(const Entry& e) { return static_cast<size_t>(e.shape.elements()); }
+
+  std::vector<Entry> entries_;
+  std::map<std::string, size_t> index_;
+  int64_t size_ = 0;
+  std::vector<float> values_, gradients_;
+};
+
+// The parameters as leaves of one graph.
+class Leaves {
+ public:
+  Leaves(Graph& graph, Parameters& parameters, bool train) : graph_(graph), parameters_(parameters), train_(train) {}
+
+  Graph& graph() { return graph_; }
+  bool train() const { return train_; }
+
+  Expr operator[](const std::string& name) { return joined({name}); }
+  // Matrices [n_i, k] declared one after another, as one [sum of n_i, k].
+  Expr joined(std::initializer_list<std::string> names);
+
+  // x, or in training dropout(x) at a place that goes by this name (masks can be looked up by it).
+  Expr dropout(Expr x, double rate, const std::string& name);
+  // Notes that the next place drawn from the graph goes by this name; returns the rate to use (0 outside training).
+  float dropout_rate(double rate, const std::string& name);
+
+  struct Place {
+    std::string name;
+    uint32_t place;
+    float rate;
+  };
+  const std::vector<Place>& places() const { return places_; }
+
+ private:
+  Graph& graph_;
+  Parameters& parameters_;
+  bool train_;
+  std::map<std::string, Expr> leaves_;
+  std::vector<Place> places_;
+};
+
+}  // namespace nmt

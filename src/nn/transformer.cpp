@@ -1,0 +1,179 @@
+#include "nn/transformer.h"
+
+#include <cmath>
+
+#include "graph/basic_ops.h"
+#include "graph/runtime.h"
+#include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/normalize.h"
+
+namespace nmt {
+namespace {
+
+Expr input(Graph& g, std::span<const int32_t> v) {
+  return g.input({{static_cast<int64_t>(v.size())}, DType::kI32}, v.data());
+}
+Expr input(Graph& g, std::span<const int64_t> v) {
+  return g.input({{static_cast<int64_t>(v.size())}, DType::kI64}, v.data());
+}
+
+std::string layer(const char* side, int i, const char* part) { return fmt::format("{}.{}.{}", side, i, part); }
+
+}  // namespace
+
+std::vector<float> sinusoids(int64_t rows, int d_model) {
+  std::vector<float> table(static_cast<size_t>(rows * d_model));
+  for (int64_t pos = 0; pos < rows; ++pos)
+    for (int c = 0; c < d_model; ++c) {
+      const double angle = static_cast<double>(pos) / std::pow(10000.0, (c - c % 2) / static_cast<double>(d_model));
+      table[static_cast<size_t>(pos * d_model + c)] =
+          static_cast<float>(c % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  return table;
+}
+
+Expr Transformer::output_matrix(Leaves& p) const {
+  return p[config_.tied_embeddings_all ? "embedding.weight"
+           : config_.tied_embeddings   ? "target_embedding.weight"
+                                       : "output.weight"];
+}
+
+Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
+                        std::span<const int32_t> positions) const {
+  int64_t rows = 64;  // powers of two: few shapes, so that plans repeat
+  for (const int32_t position : positions)
+    while (rows <= position) rows *= 2;
+  if (rows > sinusoid_rows_) {
+    sinusoids_ = sinusoids(rows, config_.dim_emb);
+    sinusoid_rows_ = rows;
+  }
+  Graph& g = p.graph();
+  const char* table = config_.tied_embeddings_all ? "embedding.weight"
+                      : source                    ? "source_embedding.weight"
+                                                  : "target_embedding.weight";
+  const Expr sines = g.input({{sinusoid_rows_, config_.dim_emb}, DType::kF32}, sinusoids_.data());
+  const float rate = p.dropout_rate(config_.dropout, source ? "encoder.embed" : "decoder.embed");
+  const auto factor = static_cast<float>(std::sqrt(config_.dim_emb));
+  return nmt::embed(p[table], input(g, ids), sines, input(g, positions), factor, rate);
+}
+
+// Each sub-layer with its residual connection, dropout and layer normalisation (sections 3.1 and 5.4).
+template <class Sublayer>
+Expr Transformer::sublayer(Leaves& p, const std::string& name, Expr x, Sublayer f) const {
+  const auto norm = [&](Expr y) { return layer_norm(y, p[name + ".norm.weight"], p[name + ".norm.bias"]); };
+  const auto residual = [&](Expr y) { return add(x, p.dropout(y, config_.dropout, name + ".residual")); };
+  return config_.norm == "post" ? norm(residual(f(x))) : residual(f(norm(x)));
+}
+
+Expr Transformer::final_norm(Leaves& p, const std::string& name, Expr x) const {
+  return config_.norm == "post" ? x : layer_norm(x, p[name + ".norm.weight"], p[name + ".norm.bias"]);
+}
+
+// Multi-head attention (section 3.2.2); queries, keys and values come out of one product.
+Expr Transformer::self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments,
+                                 bool causal) const {
+  const int64_t keys = static_cast<int64_t>(config_.heads) * config_.d_k();
+  const int64_t values = static_cast<int64_t>(config_.heads) * config_.d_v();
+  const Expr qkv = linear(x, p.joined({name + ".query.weight", name + ".key.weight", name + ".value.weight"}));
+  const Expr heads =
+      attention(columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values), config_.heads,
+                segments, causal, p.dropout_rate(config_.dropout_attention, name + ".weights"));
+  return linear(heads, p[name + ".output.weight"]);
+}
+
+Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, Expr keys_values,
+                                  const Segments& segments) const {
+  const int64_t keys = static_cast<int64_t>(config_.heads) * config_.d_k();
+  const int64_t values = static_cast<int64_t>(config_.heads) * config_.d_v();
+  const Expr heads =
+      attention(linear(x, p[name + ".query.weight"]), columns(keys_values, 0, keys), columns(keys_values, keys, values),
+                config_.heads, segments, false, p.dropout_rate(config_.dropout_attention, name + ".weights"));
+  return linear(heads, p[name + ".output.weight"]);
+}
+
+// Section 3.3; SwiGLU: Shazeer 2020, "GLU Variants Improve Transformer".
+Expr Transformer::feed_forward(Leaves& p, const std::string& name, Expr x) const {
+  Expr inner = linear(x, p[name + ".inner.weight"], p[name + ".inner.bias"]);
+  if (config_.activation == "relu") inner = relu(inner);
+  if (config_.activation == "gelu") inner = gelu(inner);
+  if (config_.activation == "swiglu")
+    inner = multiply(silu(linear(x, p[name + ".gate.weight"], p[name + ".gate.bias"])), inner);
+  inner = p.dropout(inner, config_.dropout_ffn, name + ".inner");
+  return linear(inner, p[name + ".outer.weight"], p[name + ".outer.bias"]);
+}
+
+Expr Transformer::encode(Leaves& p, const PackedText& source, const std::vector<int64_t>& weights) const {
+  const Expr begin = input(p.graph(), source.begin);
+  const Segments segments{begin, begin, input(p.graph(), weights)};
+  Expr x = embed(p, true, source.ids, source.positions);
+  for (int i = 0; i < config_.enc_depth; ++i) {
+    const auto attend = layer("encoder", i, "self_attention"), feed = layer("encoder", i, "feed_forward");
+    x = sublayer(p, attend, x, [&](Expr y) { return self_attention(p, attend, y, segments, false); });
+    x = sublayer(p, feed, x, [&](Expr y) { return feed_forward(p, feed, y); });
+  }
+  return final_norm(p, "encoder", x);
+}
+
+Expr Transformer::loss(Leaves& p, const PairInput& batch, const float* weight, double label_smoothing) const {
+  Graph& g = p.graph();
+  const Expr encoded = encode(p, batch.source, batch.source_weights);
+  const Expr source_begin = input(g, batch.source.begin), target_begin = input(g, batch.target.begin);
+  const Segments within{target_begin, target_begin, input(g, batch.target_weights)};
+  const Segments across{target_begin, source_begin, input(g, batch.cross_weights)};
+  Expr y = embed(p, false, batch.shifted.ids, batch.shifted.positions);
+  for (int i = 0; i < config_.dec_depth; ++i) {
+    const auto attend = layer("decoder", i, "self_attention"), cross = layer("decoder", i, "cross_attention"),
+               feed = layer("decoder", i, "feed_forward");
+    y = sublayer(p, attend, y, [&](Expr x) { return self_attention(p, attend, x, within, true); });
+    const Expr keys_values = linear(encoded, p.joined({cross + ".key.weight", cross + ".value.weight"}));
+    y = sublayer(p, cross, y, [&](Expr x) { return cross_attention(p, cross, x, keys_values, across); });
+    y = sublayer(p, feed, y, [&](Expr x) { return feed_forward(p, feed, x); });
+  }
+  y = final_norm(p, "decoder", y);
+  return cross_entropy(linear(y, output_matrix(p)), input(g, batch.target.ids), g.input({{1}, DType::kF32}, weight),
+                       static_cast<float>(label_smoothing));
+}
+
+std::vector<Expr> Transformer::source_keys_values(Leaves& p, Expr encoded) const {
+  std::vector<Expr> all;
+  for (int i = 0; i < config_.dec_depth; ++i) {
+    const auto cross = layer("decoder", i, "cross_attention");
+    all.push_back(linear(encoded, p.joined({cross + ".key.weight", cross + ".value.weight"})));
+  }
+  return all;
+}
+
+Expr Transformer::step(Leaves& p, const Step& s) const {
+  Graph& g = p.graph();
+  const DType t = g.runtime().compute();
+  const auto rows = static_cast<int64_t>(s.ids.size());
+  const int64_t keys = static_cast<int64_t>(config_.heads) * config_.d_k();
+  const int64_t values = static_cast<int64_t>(config_.heads) * config_.d_v();
+  const Expr slot = input(g, s.slot), length = input(g, s.length);
+  const Expr entry =
+      g.input({{rows, static_cast<int64_t>(s.entry.size()) / std::max<int64_t>(1, rows)}, DType::kI32}, s.entry.data());
+  const Segments across{input(g, s.row_begin), input(g, s.source_begin), input(g, s.weight_begin)};
+  Expr y = embed(p, false, s.ids, s.positions);
+  for (int i = 0; i < config_.dec_depth; ++i) {
+    const auto attend = layer("decoder", i, "self_attention"), cross = layer("decoder", i, "cross_attention"),
+               feed = layer("decoder", i, "feed_forward");
+    const LayerCache& cache = s.caches[static_cast<size_t>(i)];
+    const Expr key_cache = g.state({{s.capacity, keys}, t}, cache.keys);
+    const Expr value_cache = g.state({{s.capacity, values}, t}, cache.values);
+    y = sublayer(p, attend, y, [&](Expr x) {
+      const Expr qkv =
+          linear(x, p.joined({attend + ".query.weight", attend + ".key.weight", attend + ".value.weight"}));
+      return linear(cached_attention(qkv, key_cache, value_cache, slot, entry, length, config_.heads),
+                    p[attend + ".output.weight"]);
+    });
+    const Expr keys_values = g.input({{s.source_tokens, keys + values}, t}, cache.source);
+    y = sublayer(p, cross, y, [&](Expr x) { return cross_attention(p, cross, x, keys_values, across); });
+    y = sublayer(p, feed, y, [&](Expr x) { return feed_forward(p, feed, x); });
+  }
+  return final_norm(p, "decoder", y);
+}
+
+}  // namespace nmt

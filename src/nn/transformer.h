@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nn/model_config.h"
+#include "nn/parameters.h"
+#include "ops/attention.h"
+
+namespace nmt {
+
+// The numbers a packed batch needs beside its ids; lives as long as the graph that reads it.
+struct PackedText {
+  std::vector<int32_t> ids;        // one sentence after another
+  std::vector<int32_t> begin;      // sentences + 1
+  std::vector<int32_t> positions;  // of each token in its sentence, from 0
+
+  PackedText() = default;
+  PackedText(std::span<const int32_t> ids, std::span<const int32_t> begin);
+  // The decoder's input: shifted right by one within each sentence, -1 (a zero vector) first.
+  PackedText shifted() const;
+  int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
+  int64_t longest() const;
+};
+
+// Running sum of queries * keys of each sentence.
+std::vector<int64_t> weight_begins(std::span<const int32_t> query_begin, std::span<const int32_t> key_begin);
+
+// A training or scoring batch as the model reads it.
+struct PairInput {
+  PackedText source, target, shifted;
+  std::vector<int64_t> source_weights, target_weights, cross_weights;
+
+  PairInput(std::span<const int32_t> source, std::span<const int32_t> source_begin, std::span<const int32_t> target,
+            std::span<const int32_t> target_begin);
+};
+
+// The Transformer of "Attention Is All You Need", section 3, over packed sentences; each function appends to a graph.
+class Transformer {
+ public:
+  explicit Transformer(const ModelConfig& config) : config_(config) {}
+
+  const ModelConfig& config() const { return config_; }
+  void declare(Parameters& parameters) const;
+
+  // Glorot uniform matrices (Glorot and Bengio 2010), embeddings normal with deviation d_model^-0.5, biases zero,
+  // scales one. depth_scaling: the matrices that end a sub-layer are multiplied by (encoder + decoder layers)^-0.5.
+  void initialise(Parameters& parameters, uint64_t seed, bool depth_scaling) const;
+
+  // Encoder: [source tokens, d_model].
+  Expr encode(Leaves& p, const PackedText& source, const std::vector<int64_t>& weights) const;
+
+  // Loss and -log p of each target token; see cross_entropy. weight: one float that lives until the run.
+  Expr loss(Leaves& p, const PairInput& batch, const float* weight, double label_smoothing) const;
+
+  // Decoding, one step for several rows: hypotheses of one sentence stand together.
+  struct LayerCache {
+    void *keys, *values;  // self-attention: [capacity, h * d_k], [capacity, h * d_v] in the compute dtype
+    const void* source;   // keys and values of the encoder's output: [source tokens, h * (d_k + d_v)]
+  };
+  struct Step {
+    std::span<const int32_t> ids, positions;  // by row: the last token (-1 at the start) and its position
+    std::span<const int32_t> slot;            // cache row that this step writes
+    std::span<const int32_t> entry;           // [rows, stride] cache rows to read
+    std::span<const int32_t> length;          // how many of them
+    std::span<const int32_t> row_begin;       // rows of sentence s
+    std::span<const int32_t> source_begin;    // source tokens of sentence s
+    std::span<const int64_t> weight_begin;
+    std::span<const LayerCache> caches;  // by decoder layer
+    int64_t capacity, source_tokens;
+  };
+  // The decoder's output [rows, d_model].
+  Expr step(Leaves& p, const Step& step) const;
+  // For each decoder layer: keys and values of the encoder's output, [source tokens, h * (d_k + d_v)].
+  std::vector<Expr> source_keys_values(Leaves& p, Expr encoded) const;
+  Expr output_matrix(Leaves& p) const;
+
+ private:
+  Expr embed(Leaves& p, bool source, std::span<const int32_t> ids, std::span<const int32_t> positions) const;
+  Expr self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments, bool causal) const;
+  Expr cross_attention(Leaves& p, const std::string& name, Expr x, Expr keys_values, const Segments& segments) const;
+  Expr feed_forward(Leaves& p, const std::string& name, Expr x) const;
+  template <class Sublayer>
+  Expr sublayer(Leaves& p, const std::string& name, Expr x, Sublayer f) const;
+  Expr final_norm(Leaves& p, const std::string& name, Expr x) const;
+
+  ModelConfig config_;
+  mutable std::vector<float> sinusoids_;  // grows with the longest sentence seen
+  mutable int64_t sinusoid_rows_ = 0;
+};
+
+// PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(same) (section 3.5); [rows, d_model].
+std::vector<float> sinusoids(int64_t rows, int d_model);
+
+}  // namespace nmt

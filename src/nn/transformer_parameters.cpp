@@ -1,0 +1,117 @@
+// Which parameters a Transformer has, how they start, and how batches become its inputs.
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/philox.h"
+#include "nn/transformer.h"
+
+namespace nmt {
+
+void Transformer::declare(Parameters& p) const {
+  const ModelConfig& c = config_;
+  const int64_t d = c.dim_emb, keys = static_cast<int64_t>(c.heads) * c.d_k(),
+                values = static_cast<int64_t>(c.heads) * c.d_v();
+  const auto norm = [&](const std::string& name) {
+    p.declare(name + ".norm.weight", {d});
+    p.declare(name + ".norm.bias", {d});
+  };
+  const auto attention = [&](const std::string& name) {
+    p.declare(name + ".query.weight", {keys, d});
+    p.declare(name + ".key.weight", {keys, d});
+    p.declare(name + ".value.weight", {values, d});
+    p.declare(name + ".output.weight", {d, values});
+    norm(name);
+  };
+  const auto feed_forward = [&](const std::string& name) {
+    p.declare(name + ".inner.weight", {c.dim_ffn, d});
+    p.declare(name + ".inner.bias", {c.dim_ffn});
+    if (c.activation == "swiglu") {
+      p.declare(name + ".gate.weight", {c.dim_ffn, d});
+      p.declare(name + ".gate.bias", {c.dim_ffn});
+    }
+    p.declare(name + ".outer.weight", {d, c.dim_ffn});
+    p.declare(name + ".outer.bias", {d});
+    norm(name);
+  };
+  if (c.tied_embeddings_all) {
+    p.declare("embedding.weight", {c.target_vocabulary, d});
+  } else {
+    p.declare("source_embedding.weight", {c.source_vocabulary, d});
+    p.declare("target_embedding.weight", {c.target_vocabulary, d});
+    if (!c.tied_embeddings) p.declare("output.weight", {c.target_vocabulary, d});
+  }
+  for (int i = 0; i < c.enc_depth; ++i) {
+    attention(fmt::format("encoder.{}.self_attention", i));
+    feed_forward(fmt::format("encoder.{}.feed_forward", i));
+  }
+  if (c.norm == "pre") norm("encoder");
+  for (int i = 0; i < c.dec_depth; ++i) {
+    attention(fmt::format("decoder.{}.self_attention", i));
+    attention(fmt::format("decoder.{}.cross_attention", i));
+    feed_forward(fmt::format("decoder.{}.feed_forward", i));
+  }
+  if (c.norm == "pre") norm("decoder");
+}
+
+void Transformer::initialise(Parameters& p, uint64_t seed, bool depth_scaling) const {
+  const double depth = depth_scaling ? 1 / std::sqrt(std::max(1, config_.enc_depth + config_.dec_depth)) : 1;
+  for (const auto& e : p.entries()) {
+    Random random(seed, hash64(e.name));  // a stream of its own: adding a parameter leaves the others as they were
+    const auto values = p.values(e);
+    const auto ends_with = [&](const char* end) { return e.name.ends_with(end); };
+    if (ends_with(".bias")) {
+      std::ranges::fill(values, 0.f);
+    } else if (ends_with(".norm.weight")) {
+      std::ranges::fill(values, 1.f);
+    } else if (ends_with("embedding.weight")) {
+      for (float& value : values) {  // Box and Muller 1958
+        const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
+        value =
+            static_cast<float>(radius * std::cos(2 * std::numbers::pi * random.uniform()) / std::sqrt(config_.dim_emb));
+      }
+    } else {
+      double limit = std::sqrt(6.0 / static_cast<double>(e.shape[0] + e.shape[1]));
+      if (e.name.find("attention.output") != std::string::npos || ends_with(".outer.weight")) limit *= depth;
+      for (float& value : values) value = static_cast<float>((2 * random.uniform() - 1) * limit);
+    }
+  }
+}
+
+PackedText::PackedText(std::span<const int32_t> all, std::span<const int32_t> begins)
+    : ids(all.begin(), all.end()), begin(begins.begin(), begins.end()), positions(all.size()) {
+  for (size_t s = 0; s + 1 < begin.size(); ++s)
+    for (int32_t i = begin[s]; i < begin[s + 1]; ++i) positions[static_cast<size_t>(i)] = i - begin[s];
+}
+
+PackedText PackedText::shifted() const {
+  PackedText text = *this;
+  for (size_t i = text.ids.size(); i-- > 0;) text.ids[i] = positions[i] == 0 ? -1 : ids[i - 1];
+  return text;
+}
+
+int64_t PackedText::longest() const {
+  int64_t longest = 0;
+  for (const int32_t position : positions) longest = std::max<int64_t>(longest, position + 1);
+  return longest;
+}
+
+std::vector<int64_t> weight_begins(std::span<const int32_t> query_begin, std::span<const int32_t> key_begin) {
+  std::vector<int64_t> sums(query_begin.size());
+  for (size_t s = 0; s + 1 < sums.size(); ++s)
+    sums[s + 1] =
+        sums[s] + static_cast<int64_t>(query_begin[s + 1] - query_begin[s]) * (key_begin[s + 1] - key_begin[s]);
+  return sums;
+}
+
+PairInput::PairInput(std::span<const int32_t> source_ids, std::span<const int32_t> source_begin,
+                     std::span<const int32_t> target_ids, std::span<const int32_t> target_begin)
+    : source(source_ids, source_begin),
+      target(target_ids, target_begin),
+      shifted(target.shifted()),
+      source_weights(weight_begins(source_begin, source_begin)),
+      target_weights(weight_begins(target_begin, target_begin)),
+      cross_weights(weight_begins(target_begin, source_begin)) {}
+
+}  // namespace nmt
