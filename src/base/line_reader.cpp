@@ -6,14 +6,34 @@
 #include <boost/iostreams/filter/zstd.hpp>
 #include <boost/iostreams/filtering_streambuf.hpp>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "base/error.h"
 #include "base/files.h"
 
 namespace nmt {
 namespace io = boost::iostreams;
+
+namespace {
+
+// Boost's zstd filter ends quietly where a file is cut off, so the frames are walked first (headers of blocks only).
+void check_zstd(const std::string& path, int descriptor, size_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  require(data != MAP_FAILED, "cannot read {}: {}", path, std::strerror(errno));
+  bool whole = true;
+  for (size_t at = 0; whole && at < bytes;) {
+    const size_t frame = ZSTD_findFrameCompressedSize(static_cast<const char*>(data) + at, bytes - at);
+    whole = ZSTD_isError(frame) == 0;
+    at += frame;
+  }
+  ::munmap(data, bytes);
+  require(whole, "cannot read {}: damaged or cut off (zstd)", path);
+}
+
+}  // namespace
 
 struct LineReader::Source {
   io::filtering_streambuf<io::input> stream;
@@ -26,10 +46,10 @@ LineReader::LineReader(std::string path)
     : name_(path == "-" ? "standard input" : path), source_(std::make_unique<Source>()) {
   int descriptor = STDIN_FILENO;
   unsigned char magic[4] = {};
+  struct stat status = {};
   if (path != "-") {
     descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     require(descriptor >= 0, "cannot read {}: {}", path, std::strerror(errno));
-    struct stat status;
     if (::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) {
       ::close(descriptor);
       user_error("cannot read {}: it is a folder", path);
@@ -37,8 +57,15 @@ LineReader::LineReader(std::string path)
     if (::pread(descriptor, magic, sizeof magic, 0) < 0) magic[0] = 0;  // a pipe: plain text
   }
   if (magic[0] == 0x1f && magic[1] == 0x8b) source_->stream.push(io::gzip_decompressor());
-  if (magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd)
+  if (magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd) {
+    try {
+      check_zstd(path, descriptor, static_cast<size_t>(status.st_size));
+    } catch (...) {
+      ::close(descriptor);
+      throw;
+    }
     source_->stream.push(io::zstd_decompressor());
+  }
   const auto ownership = path == "-" ? io::never_close_handle : io::close_handle;
   source_->stream.push(io::file_descriptor_source(descriptor, ownership), 1);  // 1: no line of a pipe is held back
 }

@@ -64,7 +64,7 @@ class CommandLine {
     auto& values = values_[&option];
     CLI::Option* made = nullptr;
     if (option.is_flag())
-      made = cli_.add_flag(fmt::format("{},!--no-{}", names, option.name_), help);
+      made = cli_.add_flag(fmt::format("{},!--no-{}", names, option.name_))->description(help);
     else if (option.is_list())
       made = cli_.add_option(names, values, help)->expected(1, CLI::detail::expected_max_vector_size);
     else
