@@ -36,7 +36,13 @@ void check_zstd(const std::string& path, int descriptor, size_t bytes) {
 }  // namespace
 
 struct LineReader::Source {
-  io::filtering_streambuf<io::input> stream;
+  io::file_descriptor_source file;            // read as it comes: no line of a pipe is held back
+  io::filtering_streambuf<io::input> stream;  // of a compressed file
+
+  std::streamsize read(char* data, std::streamsize bytes) {
+    return stream.empty() ? file.read(data, bytes) : io::read(stream, data, bytes);
+  }
+
   std::string buffer;
   size_t position = 0;
   bool ended = false;
@@ -67,7 +73,8 @@ LineReader::LineReader(std::string path)
     source_->stream.push(io::zstd_decompressor());
   }
   const auto ownership = path == "-" ? io::never_close_handle : io::close_handle;
-  source_->stream.push(io::file_descriptor_source(descriptor, ownership), 1);  // 1: no line of a pipe is held back
+  source_->file.open(descriptor, ownership);
+  if (!source_->stream.empty()) source_->stream.push(source_->file);
 }
 
 LineReader::~LineReader() = default;
@@ -96,7 +103,7 @@ bool LineReader::next(std::string& line) {
     s.buffer.resize(kBlock);
     std::streamsize got = 0;
     try {
-      got = io::read(s.stream, s.buffer.data(), kBlock);
+      got = s.read(s.buffer.data(), kBlock);
     } catch (const std::exception& error) {
       user_error("cannot read {} after line {}: damaged or cut off ({})", name_, line_number_, error.what());
     }

@@ -46,15 +46,13 @@ Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
   int64_t rows = 64;  // powers of two: few shapes, so that plans repeat
   for (const int32_t position : positions)
     while (rows <= position) rows *= 2;
-  if (rows > sinusoid_rows_) {
-    sinusoids_ = sinusoids(rows, config_.dim_emb);
-    sinusoid_rows_ = rows;
-  }
+  auto& sines_of = sinusoids_[rows];
+  if (sines_of.empty()) sines_of = sinusoids(rows, config_.dim_emb);
   Graph& g = p.graph();
   const char* table = config_.tied_embeddings_all ? "embedding.weight"
                       : source                    ? "source_embedding.weight"
                                                   : "target_embedding.weight";
-  const Expr sines = g.input({{sinusoid_rows_, config_.dim_emb}, DType::kF32}, sinusoids_.data());
+  const Expr sines = g.input({{rows, config_.dim_emb}, DType::kF32}, sines_of.data());
   const float rate = p.dropout_rate(config_.dropout, source ? "encoder.embed" : "decoder.embed");
   const auto factor = static_cast<float>(std::sqrt(config_.dim_emb));
   return nmt::embed(p[table], input(g, ids), sines, input(g, positions), factor, rate);

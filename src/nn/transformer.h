@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -87,8 +88,7 @@ class Transformer {
   Expr final_norm(Leaves& p, const std::string& name, Expr x) const;
 
   ModelConfig config_;
-  mutable std::vector<float> sinusoids_;  // grows with the longest sentence seen
-  mutable int64_t sinusoid_rows_ = 0;
+  mutable std::map<int64_t, std::vector<float>> sinusoids_;  // by rows; a table stays where graphs read it
 };
 
 // PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(same) (section 3.5); [rows, d_model].
