@@ -252,7 +252,7 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
         const int64_t row = panel * rows, count = std::min(rows, n - row);
         std::byte* transposed = thread_scratch(static_cast<size_t>(count * padded * element));
         if (padded != tokens) std::memset(transposed, 0, static_cast<size_t>(count * padded * element));
-        transpose(t, {first, first + tokens}, row, count, dy, lddy, transposed, padded);
+        transpose(t, {0, tokens}, 0, count, offset(dy, first * lddy + row, t), lddy, transposed, padded);
         for (int64_t p = 0; p < column_panels; ++p) {
           const int64_t columns = std::min(kPanelColumns, k - p * kPanelColumns);
           const Product& product =
