@@ -1,0 +1,97 @@
+#include "text/batch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace nmt {
+namespace {
+
+int64_t padding(const std::vector<int32_t>& begin) {
+  int64_t longest = 0;
+  for (size_t i = 1; i < begin.size(); ++i) longest = std::max<int64_t>(longest, begin[i] - begin[i - 1]);
+  return longest * static_cast<int64_t>(begin.size() - 1) - (begin.back() - begin.front());
+}
+
+void cut_out(const std::vector<int32_t>& ids, const std::vector<int32_t>& begins, int64_t begin, int64_t end,
+             std::vector<int32_t>& out, std::vector<int32_t>& out_begins) {
+  const int32_t base = begins[static_cast<size_t>(begin)];
+  out.assign(ids.begin() + base, ids.begin() + begins[static_cast<size_t>(end)]);
+  out_begins.assign(begins.begin() + begin, begins.begin() + end + 1);
+  for (auto& b : out_begins) b -= base;
+}
+
+}  // namespace
+
+int64_t Batch::source_padding() const { return padding(source_begin); }
+int64_t Batch::target_padding() const { return padding(target_begin); }
+
+void Batch::close_pair(int64_t pair) {
+  check(source.size() <= INT32_MAX && target.size() <= INT32_MAX, "a batch has too many tokens");
+  source_begin.push_back(static_cast<int32_t>(source.size()));
+  target_begin.push_back(static_cast<int32_t>(target.size()));
+  pairs.push_back(pair);
+}
+
+Batch Batch::slice(int64_t begin, int64_t end) const {
+  check(0 <= begin && begin <= end && end <= sentences(), "slice [{}, {}) of a batch of {}", begin, end, sentences());
+  Batch part;
+  cut_out(source, source_begin, begin, end, part.source, part.source_begin);
+  cut_out(target, target_begin, begin, end, part.target, part.target_begin);
+  part.pairs.assign(pairs.begin() + begin, pairs.begin() + end);
+  return part;
+}
+
+std::vector<uint32_t> order_by_length(std::span<const PairLength> lengths) {
+  check(lengths.size() <= UINT32_MAX, "too many pairs to sort at a time");
+  struct Key {
+    int32_t longer, difference;
+    uint32_t pair;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::vector<Key> keys(lengths.size());
+  for (uint32_t i = 0; i < keys.size(); ++i) {
+    const auto [source, target] = lengths[i];
+    const int32_t longer = std::max(source, target);
+    keys[i] = {longer, longer % 2 == 0 ? source - target : target - source, i};
+  }
+  std::ranges::sort(keys);
+  std::vector<uint32_t> order(keys.size());
+  std::ranges::transform(keys, order.begin(), &Key::pair);
+  return order;
+}
+
+std::vector<std::pair<uint32_t, uint32_t>> cut_batches(std::span<const PairLength> lengths,
+                                                       std::span<const uint32_t> order, const BatchLimits& limits) {
+  std::vector<std::pair<uint32_t, uint32_t>> runs;
+  uint32_t begin = 0;
+  int64_t source = 0, target = 0;
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    const PairLength length = lengths[order[i]];
+    source += length.source + 1;
+    target += length.target + 1;
+    if (i > begin && (source > limits.source_words || target > limits.target_words || i - begin >= limits.sentences)) {
+      runs.emplace_back(begin, i);
+      begin = i;
+      source = length.source + 1;
+      target = length.target + 1;
+    }
+  }
+  if (begin < order.size()) runs.emplace_back(begin, static_cast<uint32_t>(order.size()));
+  return runs;
+}
+
+void BatchCounts::add(const Batch& batch) {
+  ++batches;
+  sentences += batch.sentences();
+  source_words += batch.source_words();
+  target_words += batch.target_words();
+  padding += batch.source_padding() + batch.target_padding();
+}
+
+double BatchCounts::padded_share() const {
+  const int64_t all = padding + source_words + target_words;
+  return all == 0 ? 0.0 : static_cast<double>(padding) / static_cast<double>(all);
+}
+
+}  // namespace nmt

@@ -1,0 +1,98 @@
+#include "text/batch_stream.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/philox.h"
+#include "text/shuffle.h"
+
+namespace nmt {
+namespace {
+
+// So many pairs that a window makes about maxi_batch batches.
+int64_t window_pairs(const CorpusCounts& counts, const BatchLimits& limits, int64_t maxi_batch) {
+  const int64_t in_batch = std::min({limits.sentences, limits.source_words * counts.kept / counts.source_words,
+                                     limits.target_words * counts.kept / counts.target_words});
+  return std::min({std::max<int64_t>(in_batch, 1) * maxi_batch, counts.kept, int64_t{UINT32_MAX}});
+}
+
+}  // namespace
+
+BatchStream::BatchStream(std::shared_ptr<const Corpus> corpus, const DataOptions& options, uint64_t seed,
+                         Position start)
+    : corpus_(std::move(corpus)),
+      limits_(options.limits()),
+      shuffle_pairs_(options.shuffle == "data"),
+      shuffle_batches_(options.shuffle != "none"),
+      pair_seed_(hash64("order of pairs", seed)),
+      batch_seed_(hash64("order of batches", seed)),
+      position_(start) {
+  const auto n = static_cast<uint64_t>(corpus_->size());
+  const auto window = static_cast<uint64_t>(window_pairs(corpus_->counts(), limits_, options.maxi_batch));
+  windows_ = (n + window - 1) / window;
+  if (position_.window < windows_) load_window();
+  require(position_.batch < runs_.size(),
+          "the checkpoint's position in the training data (epoch {}, window {}, batch {}) does not exist: the training "
+          "files or the batch options are not those it was written with",
+          start.epoch, start.window, start.batch);
+}
+
+// Windows of equal size, so that the last is not a small rest.
+uint64_t BatchStream::window_border(uint64_t window) const {
+  const auto n = static_cast<uint64_t>(corpus_->size());
+  return n / windows_ * window + n % windows_ * window / windows_;
+}
+
+void BatchStream::load_window() {
+  const uint64_t begin = window_border(position_.window), end = window_border(position_.window + 1);
+  const Permutation permutation(static_cast<uint64_t>(corpus_->size()), pair_seed_, position_.epoch);
+  pairs_.resize(end - begin);
+  for (uint64_t i = begin; i < end; ++i) pairs_[i - begin] = static_cast<int64_t>(shuffle_pairs_ ? permutation(i) : i);
+  lengths_.resize(pairs_.size());
+  std::ranges::transform(pairs_, lengths_.begin(), [&](int64_t pair) { return corpus_->store().length(pair); });
+  order_ = order_by_length(lengths_);
+  runs_ = cut_batches(lengths_, order_, limits_);
+  if (shuffle_batches_) Random(batch_seed_, position_.epoch << 32 ^ position_.window).shuffle(runs_);
+  records_ = corpus_->store().fetch(pairs_, buffer_);
+}
+
+TrainingBatch BatchStream::next() {
+  if (runs_.empty()) load_window();
+  TrainingBatch result;
+  Batch& batch = result.batch;
+  const auto [begin, end] = runs_[position_.batch];
+  for (uint32_t i = begin; i < end; ++i) {
+    const uint32_t k = order_[i];
+    const uint8_t* target = SentenceStore::decode(records_[k], lengths_[k].source, batch.source);
+    batch.source.push_back(corpus_->source_eos());
+    SentenceStore::decode(target, lengths_[k].target, batch.target);
+    batch.target.push_back(corpus_->target_eos());
+    batch.close_pair(pairs_[k]);
+  }
+  if (++position_.batch == runs_.size()) {
+    runs_.clear();
+    position_.batch = 0;
+    if (++position_.window == windows_) {
+      position_.window = 0;
+      ++position_.epoch;
+    }
+  }
+  result.next = position_;
+  return result;
+}
+
+std::vector<std::string> EpochReport::lines() const {
+  std::vector<std::string> lines{fmt::format(
+      "{} pairs in {} batches, {} source and {} target tokens; padding each batch to its longest sentences would add "
+      "{:.1f}%",
+      batches.sentences, batches.batches, batches.source_words, batches.target_words, 100 * batches.padded_share())};
+  if (!corpus.examples.empty())
+    lines.push_back(
+        fmt::format("of {} pairs read {} are skipped as empty, {} skipped as over-long, {} cropped: {}{}", corpus.read,
+                    corpus.empty, corpus.too_long, corpus.cropped, fmt::join(corpus.examples, "; "),
+                    corpus.empty + corpus.too_long + corpus.cropped > std::ssize(corpus.examples) ? "; ..." : ""));
+  return lines;
+}
+
+}  // namespace nmt

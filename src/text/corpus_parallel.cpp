@@ -1,0 +1,47 @@
+#include "text/corpus_parallel.h"
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "text/corpus_text.h"
+
+namespace nmt {
+
+ParallelText ParallelText::read(const std::vector<std::string>& paths, const Vocab& source, const Vocab& target,
+                                const BatchLimits& limits, int threads) {
+  ParallelText text;
+  PairReader reader(paths);
+  for (TextPair pair; reader.next(pair);) {
+    text.source.push_back(pair.source);
+    text.target.push_back(pair.target);
+  }
+  require(!text.source.empty(), "no sentence pair in {}: the files are empty", reader.names());
+
+  constexpr int64_t kGrain = 64;
+  const size_t n = text.source.size();
+  std::vector<std::vector<int32_t>> source_ids(n), target_ids(n);
+  std::vector<PairLength> lengths(n);
+  ThreadPool(threads).parallel_for(static_cast<int64_t>(n), kGrain, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      source_ids[i] = source.encode(text.source[i]);
+      target_ids[i] = target.encode(text.target[i]);
+      lengths[i] = {static_cast<int32_t>(source_ids[i].size()), static_cast<int32_t>(target_ids[i].size())};
+    }
+  });
+
+  const auto order = order_by_length(lengths);
+  const auto append = [](std::vector<int32_t>& ids, const std::vector<int32_t>& sentence, int32_t eos) {
+    ids.insert(ids.end(), sentence.begin(), sentence.end());
+    ids.push_back(eos);
+  };
+  for (const auto& [begin, end] : cut_batches(lengths, order, limits)) {
+    Batch& batch = text.batches.emplace_back();
+    for (uint32_t k = begin; k < end; ++k) {
+      append(batch.source, source_ids[order[k]], source.eos_id());
+      append(batch.target, target_ids[order[k]], target.eos_id());
+      batch.close_pair(order[k]);
+    }
+  }
+  return text;
+}
+
+}  // namespace nmt

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "text/batch.h"
+#include "text/vocab.h"
+
+namespace nmt {
+
+// A small parallel text, such as a validation set, wholly in memory. No pair is left out, whatever is in it.
+struct ParallelText {
+  std::vector<std::string> source, target;  // by pair, in the order of the files
+  std::vector<Batch> batches;               // every pair once, of about equal length; Batch::pairs numbers them
+
+  // A pair longer than the limits is a batch alone. Throws UserError where the files cannot be read, differ in their
+  // number of lines, or hold none.
+  static ParallelText read(const std::vector<std::string>& paths, const Vocab& source, const Vocab& target,
+                           const BatchLimits& limits, int threads);
+};
+
+}  // namespace nmt
