@@ -51,7 +51,7 @@ struct KeyHash {
 
 struct Product {
   dnnl::matmul primitive;
-  dnnl::memory::desc x, w, y, bias;
+  dnnl::memory::desc x, w, y, bias, scratchpad;
 };
 
 using Tag = dnnl::memory::format_tag;
@@ -74,9 +74,12 @@ std::unique_ptr<Product> make(const Key& key, const dnnl::memory::desc* layout) 
   if (key.accumulate) post.append_sum(1.f);
   if (key.relu) append_relu(post);
   attributes.set_post_ops(post);
+  // A scratchpad of oneDNN's own belongs to the thread that makes the primitive, but all threads execute it.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const auto descriptor =
       matmul_descriptor(product->x, product->w, key.bias ? &product->bias : nullptr, product->y, attributes);
   product->w = descriptor.weights_desc();
+  product->scratchpad = descriptor.scratchpad_desc();
   product->primitive = dnnl::matmul(descriptor);
   return product;
 }
@@ -103,6 +106,24 @@ dnnl::stream& thread_stream() {
   return stream;
 }
 
+// Memory of one thread for one purpose; its contents do not last.
+class Scratch {
+ public:
+  std::byte* get(size_t bytes) {
+    constexpr size_t kAlign = 64;
+    if (memory_.size() < bytes + kAlign) memory_.resize(bytes + kAlign);
+    return reinterpret_cast<std::byte*>(up(reinterpret_cast<int64_t>(memory_.data()), kAlign));
+  }
+
+ private:
+  std::vector<std::byte> memory_;
+};
+
+std::byte* thread_scratch(size_t bytes) {
+  thread_local Scratch scratch;
+  return scratch.get(bytes);
+}
+
 void execute(const Product& product, const void* x, const void* w, void* y, const float* bias) {
   auto& engine = onednn_engine();
   auto& stream = thread_stream();
@@ -110,6 +131,9 @@ void execute(const Product& product, const void* x, const void* w, void* y, cons
       {DNNL_ARG_SRC, dnnl::memory(product.x, engine, const_cast<void*>(x))},
       {DNNL_ARG_WEIGHTS, dnnl::memory(product.w, engine, const_cast<void*>(w))},
       {DNNL_ARG_DST, dnnl::memory(product.y, engine, y)}};
+  thread_local Scratch scratchpad;
+  if (const size_t bytes = product.scratchpad.get_size(); bytes > 0)
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(product.scratchpad, engine, scratchpad.get(bytes)));
   if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(product.bias, engine, const_cast<float*>(bias)));
   product.primitive.execute(stream, arguments);
 }
@@ -145,13 +169,6 @@ const std::byte* offset(const void* data, int64_t elements, DType t) {
 }
 std::byte* offset(void* data, int64_t elements, DType t) {
   return static_cast<std::byte*>(data) + elements * static_cast<int64_t>(size_of(t));
-}
-
-std::byte* thread_scratch(size_t bytes) {
-  thread_local std::vector<std::byte> memory;
-  constexpr size_t kAlign = 64;
-  if (memory.size() < bytes + kAlign) memory.resize(bytes + kAlign);
-  return reinterpret_cast<std::byte*>(up(reinterpret_cast<int64_t>(memory.data()), kAlign));
 }
 
 }  // namespace
