@@ -70,8 +70,8 @@ int32_t parse_id(std::string_view text, const std::string& where) {
 }
 
 void train(const VocabTraining& settings, const std::string& output, int threads) {
+  AtomicFile file(output);  // first, so that training is not for nothing
   const auto trained = train_vocab(settings);
-  AtomicFile file(output);
   file.write(trained.vocab->bytes());
   file.commit();
   log::info("{}: {}, {} pieces, trained on {} lines", output == "-" ? "standard output" : output, trained.vocab->type(),

@@ -11,6 +11,8 @@
 namespace nmt {
 namespace {
 
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
+
 // A protocol buffer's fields, one after the other.
 class Fields {
  public:
@@ -203,8 +205,13 @@ SentencePieceModel SentencePieceModel::parse(std::string_view bytes, const std::
 
 std::string SentencePieceModel::normalizer_model() const {
   std::string bytes;
-  for (const auto& piece : pieces)
-    if (piece.type == kUnknown || piece.type == kUserDefined) append_message(bytes, 1, piece.message);
+  bool space = false;
+  for (const auto& piece : pieces) {
+    if (piece.type != kUnknown && piece.type != kUserDefined) continue;
+    append_message(bytes, 1, piece.message);
+    space = space || piece.text == kSpace;
+  }
+  if (!space) append_message(bytes, 1, "\x0A\x03\xE2\x96\x81");  // decoding makes spaces of known pieces only
   // Of fields given twice the last one counts: model_type = CHAR, byte_fallback = false.
   append_message(bytes, 2, std::string(trainer) + std::string("\x18\x04\x98\x02\x00", 5));
   append_message(bytes, 3, normalizer);

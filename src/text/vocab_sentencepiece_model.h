@@ -26,8 +26,8 @@ struct SentencePieceModel {
   // Throws UserError, naming the model, where it is cut off or damaged.
   static SentencePieceModel parse(std::string_view bytes, const std::string& name);
 
-  // A model with the same normalisation that knows no piece but the user-defined ones: what it takes for unknown is
-  // the normalised text (the library has no function of its own for this in version 0.1.97).
+  // A model with the same normalisation that knows only the space and the user-defined pieces: decoding what it takes
+  // for unknown gives the normalised text (version 0.1.97 of the library has no function of its own for this).
   std::string normalizer_model() const;
 };
 

@@ -1,13 +1,16 @@
 #include "text/vocab_sentencepiece_trainer.h"
 
+#include <algorithm>
 #include <exception>
 #include <regex>
 #include <unordered_map>
 
 #include <sentencepiece_trainer.h>
+#include <unicode/uchar.h>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/utf8.h"
 
 namespace nmt {
 namespace {
@@ -16,11 +19,15 @@ namespace sp = sentencepiece;
 
 constexpr size_t kMaxLineBytes = 16384;                 // positions in a word are 16-bit numbers in the library
 constexpr std::string_view kReserved = "\xE2\x96\x85";  // U+2585, the library's mark for unknown characters
+constexpr char32_t kSpace = 0x2581;                     // the library's mark for spaces
 constexpr int kThreads = 8;  // each sums counts of its share of the text in floats: another number, another result
 
 class Lines : public sp::SentenceIterator {
  public:
-  explicit Lines(const std::function<bool(std::string&)>& next) : next_(next) { Next(); }
+  Lines(const SentencePieceTraining& settings, const std::function<bool(std::string&)>& next)
+      : settings_(settings), next_(next) {
+    Next();
+  }
 
   bool done() const override { return done_; }
   void Next() override {
@@ -48,12 +55,24 @@ class Lines : public sp::SentenceIterator {
     if (line_.ends_with('\r')) line_.pop_back();
     if (line_.size() > kMaxLineBytes) return ++long_, false;
     if (line_.find(kReserved) != line_.npos) return ++reserved_, false;
-    return true;
+    visible_ = visible_ || has_visible_text();
+    return visible_;
+  }
+  // The library aborts the process where normalisation leaves it nothing: so the first line has something to keep.
+  bool has_visible_text() const {
+    std::string rest = line_;
+    for (const auto& symbol : settings_.user_defined_symbols)
+      for (size_t at; (at = rest.find(symbol)) != rest.npos;) rest.erase(at, symbol.size());
+    return std::ranges::any_of(to_utf32(rest), [](char32_t c) {
+      constexpr uint32_t kKept = U_GC_L_MASK | U_GC_N_MASK | U_GC_P_MASK | U_GC_S_MASK;
+      return c != kSpace && c != 0xFFFD && (U_GET_GC_MASK(static_cast<UChar32>(c)) & kKept) != 0;
+    });
   }
 
+  const SentencePieceTraining& settings_;
   const std::function<bool(std::string&)>& next_;
   std::string line_;
-  bool done_ = false;
+  bool done_ = false, visible_ = false;
   std::exception_ptr error_;
   int64_t long_ = 0, reserved_ = 0;
 };
@@ -99,9 +118,10 @@ std::string train_sentencepiece(const SentencePieceTraining& settings, const std
   if (!settings.user_defined_symbols.empty())
     arguments["user_defined_symbols"] = quoted_list(settings.user_defined_symbols);
   sp::SetRandomGeneratorSeed(1);
-  Lines lines(next);
+  Lines lines(settings, next);
   lines.rethrow();
   std::string model;
+  if (lines.done()) return model;
   const auto status = sp::SentencePieceTrainer::Train(arguments, &lines, &model);
   lines.rethrow();
   lines.report();

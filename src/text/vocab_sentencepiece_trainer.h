@@ -17,7 +17,7 @@ struct SentencePieceTraining {
 
 // Trains a model with the library; ids: <unk> 0, </s> 1, then user-defined symbols and pieces. `next` gives the lines,
 // false at the end; what it throws comes through. The result depends on lines and settings only, not on the machine's
-// threads. Throws UserError where the size does not fit the text, saying which does.
+// threads; it is empty if there is no text. Throws UserError where the size does not fit the text, saying which does.
 std::string train_sentencepiece(const SentencePieceTraining& settings, const std::function<bool(std::string&)>& next);
 
 }  // namespace nmt

@@ -141,30 +141,23 @@ TrainedVocab train_vocab(const VocabTraining& s) {
     count_words(merges.empty() ? line : join_bpe(line), trained.words);
     return true;
   };
-  const auto check_text = [&] {
-    require(!trained.words.empty(), "there is no text in {}", fmt::join(s.train_sets, ", "));
-  };
   std::string bytes;
   if (s.type == "words" || s.type == "wordpiece") {
     for (std::string line; next(line);) {
     }
-    check_text();
-    bytes = s.type == "words" ? train_words(s, std::move(merges), trained.words) : train_basic_words(s, trained.words);
+    if (!trained.words.empty())
+      bytes =
+          s.type == "words" ? train_words(s, std::move(merges), trained.words) : train_basic_words(s, trained.words);
   } else {
-    try {
-      bytes = train_sentencepiece({.type = s.type,
-                                   .size = s.size,
-                                   .character_coverage = s.character_coverage,
-                                   .normalization = s.normalization,
-                                   .byte_fallback = s.byte_fallback,
-                                   .user_defined_symbols = s.user_defined_symbols},
-                                  next);
-    } catch (const UserError&) {
-      check_text();  // says it better than the library
-      throw;
-    }
-    check_text();
+    bytes = train_sentencepiece({.type = s.type,
+                                 .size = s.size,
+                                 .character_coverage = s.character_coverage,
+                                 .normalization = s.normalization,
+                                 .byte_fallback = s.byte_fallback,
+                                 .user_defined_symbols = s.user_defined_symbols},
+                                next);
   }
+  require(!bytes.empty(), "there is no text to learn from in {}", fmt::join(s.train_sets, ", "));
   trained.vocab = Vocab::from_bytes(std::move(bytes), "the trained vocabulary");
   return trained;
 }

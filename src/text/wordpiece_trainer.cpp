@@ -185,7 +185,8 @@ class Trainer {
     // f(N) - f(N - n), written so that large N does not cancel.
     const auto total = static_cast<double>(total_), x = static_cast<double>(n);
     const double model = n < total_ ? x * std::log(total) - (total - x) * std::log1p(-x / total) : f(total_);
-    return f(n) + parts + model;
+    // Rounded, so that equal gains are equal whatever the logarithms' last bits are.
+    return std::round((f(n) + parts + model) * 0x1.0p20) * 0x1.0p-20;
   }
 
   // Adds or takes away a word's pairs; of a run of equal units every second pair counts.

@@ -21,7 +21,7 @@ struct WordsStyle {
 // normalize: lower-cases where the style says so, joins `@@ ` where it says so, puts one space between words.
 class WordsVocab : public Vocab {
  public:
-  static constexpr std::string_view kMagic = "#nmt-words ";
+  static constexpr std::string_view kMagic = "#nmt-words";
   static constexpr std::string_view kUnknown = "<unk>", kEnd = "</s>";
 
   static bool recognises(std::string_view bytes) { return bytes.starts_with(kMagic); }

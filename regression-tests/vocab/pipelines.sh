@@ -1,0 +1,60 @@
+# Training, encode, decode and inspect on a small text of its own, in every type; plain, .gz and .zst are the same text.
+cat > a.en << 'end'
+the small house stands on the small hill
+a house on a hill , a smaller house below
+Who lives in the house ? The old man and his dog .
+the dog sleeps ; the old man does not
+end
+cat > a.de << 'end'
+das kleine Haus steht auf dem kleinen Hügel
+ein Haus auf einem Hügel , ein kleineres Haus darunter
+Wer wohnt in dem Haus ? Der alte Mann und sein Hund .
+der Hund schläft ; der alte Mann nicht
+end
+gzip -k a.en
+zstd -q a.de || cp a.de a.de.zst
+nmt() { "$NMT_BIN/nmt-vocab" "$@" 2>> log; }
+for type in bpe unigram wordpiece words; do
+  echo "== $type"
+  size=75
+  [ $type = unigram ] && size=50
+  [ $type = wordpiece ] && size=90
+  all="--type $type --size $size"
+  [ $type = words ] || all="$all --character-coverage 1"
+  nmt $all --train-sets a.en a.de --output shared || exit 1
+  nmt $all --train-sets a.en.gz a.de.zst --output zipped --threads 1 || exit 1
+  cmp shared zipped
+  cat a.en a.de | nmt $all --train-sets - --output - | cmp - shared
+  nmt inspect --vocab shared --text-sets a.en a.de --threads 3 > fit
+  nmt encode --vocab shared --threads 1 < a.de > pieces
+  nmt encode --vocab shared --ids --threads 3 < a.de > ids
+  case $type in
+    bpe | unigram) head -n 6 fit ;;  # which pieces it learns is the library's affair
+    *) cat fit; head -n 2 pieces ;;
+  esac
+  [ $type = words ] && continue
+  nmt decode --vocab shared < pieces > text
+  nmt decode --vocab shared --ids < ids | cmp - text
+  diff a.de text > difference && echo "round trip: the same"
+  [ $type = wordpiece ] && cat difference
+done
+echo "== separate vocabularies, a sample"
+nmt --type words --train-sets a.en --output v.en
+nmt --type words --train-sets a.de --output v.de --max-train-lines 2 --seed 3
+nmt --type words --train-sets a.de --output again --max-train-lines 2 --seed 3
+cmp v.de again
+nmt encode --vocab v.en < a.de | head -n 1
+echo "== merges"
+printf '#version: 0.2\nk l\nkl e\nkle i\nklei n\nH a\nHa u\nHau s</w>\n' > code
+nmt --type words --train-sets a.de --merges code --output v.merges
+nmt encode --vocab v.merges < a.de | head -n 1
+nmt encode --vocab v.merges < a.de | nmt decode --vocab v.merges | cmp - a.de
+nmt encode --vocab v.merges < a.de > split
+nmt encode --vocab v.merges < split | cmp - split
+nmt --type words --train-sets split --output v.split
+nmt encode --vocab v.split < split | nmt decode --vocab v.split | head -n 1
+nmt encode --vocab v.split < split | nmt decode --vocab v.split --join-bpe | cmp - a.de
+nmt --type words --train-sets split --join-bpe --output v.joined
+nmt encode --vocab v.joined < split | nmt decode --vocab v.joined | cmp - a.de
+echo "== log of the training"
+sed 's/^\[[-0-9: ]*\] //' log | tail -n 2

@@ -1,0 +1,157 @@
+#include <thread>
+
+#include "tests/text/vocab_fixture.h"
+#include "text/vocab_sentencepiece_model.h"
+
+using namespace nmt;
+
+namespace {
+
+// A protocol buffer's length-delimited field.
+std::string field(int number, const std::string& content) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(content.size())} + content;
+}
+std::string piece(const std::string& text, int type) {
+  return field(1, field(1, text) + std::string{'\x15', 0, 0, 0, 0, '\x18', static_cast<char>(type)});
+}
+
+constexpr int kNormal = SentencePieceModel::kNormal, kUnknown = SentencePieceModel::kUnknown,
+              kControl = SentencePieceModel::kControl;
+
+std::string foreign_model(const std::string& pieces) {
+  return pieces + field(2, std::string("\x18\x02", 2)) + field(3, "");  // BPE, no normalisation
+}
+
+}  // namespace
+
+TEST_CASE("SentencePiece: ids, round trip, determinism, both types") {
+  TempFolder folder;
+  const auto text = invented_text(1500, 2);
+  write_lines(folder / "t", text);
+  for (const std::string type : {"bpe", "unigram"}) {
+    const auto trained = train_vocab(training(type, 200, {folder / "t"}));
+    const auto& vocab = *trained.vocab;
+    CHECK(vocab.type() == type);
+    CHECK(vocab.size() == 200);
+    CHECK(vocab.unk_id() == 0);
+    CHECK(vocab.eos_id() == 1);
+    CHECK(vocab.piece(1) == "</s>");
+    CHECK(vocab.find(vocab.piece(57)) == 57);
+    CHECK(vocab.find("no such piece") == -1);
+    CHECK(vocab.bytes() == train_vocab(training(type, 200, {folder / "t"})).vocab->bytes());
+    const auto copy = Vocab::from_bytes(vocab.bytes(), "copy");
+    for (const auto& line : text) {
+      const auto encoded = vocab.encode(line);
+      REQUIRE(std::ranges::count(encoded, vocab.unk_id()) == 0);
+      REQUIRE(vocab.decode(encoded) == line);
+      REQUIRE(copy->encode(line) == encoded);
+    }
+    CHECK(vocab.encode("").empty());
+    CHECK(vocab.encode(" \t ").empty());
+    CHECK(std::ranges::count(vocab.encode("</s>"), vocab.eos_id()) == 0);
+    CHECK(vocab.encode("ka\xffto") == vocab.encode("ka\uFFFDto"));
+    const auto once = vocab.encode("ka to");
+    auto ended = once;
+    ended.insert(ended.end(), 3, vocab.eos_id());
+    CHECK(vocab.decode(ended) == vocab.decode(once));
+    CHECK(error_of([&] { vocab.decode(ids({200})); }) == "piece id 200 is outside the vocabulary (0 to 199)");
+    CHECK(measure_fit(vocab, trained.words, 1).text() == measure_fit(vocab, trained.words, 3).text());
+  }
+}
+
+TEST_CASE("SentencePiece: normalize is what the model does to text") {
+  TempFolder folder;
+  write_lines(folder / "t", invented_text(300, 3));
+  auto settings = training("bpe", 60, {folder / "t"});
+  const auto nfkc = train_vocab(settings).vocab;
+  CHECK(nfkc->normalize("  Ａ\u00a0ﬁ\u0085x\u200by ①  ") == "A fi\u0085x y 1");
+  settings.normalization = "identity";
+  const auto identity = train_vocab(settings).vocab;
+  CHECK(identity->normalize(" Ａ\u00a0ﬁ  x ") == "Ａ\u00a0ﬁ x");
+  settings.normalization = "nmt_nfkc_cf";
+  CHECK(train_vocab(settings).vocab->normalize("STRAßE Öl") == "straße öl");
+  CHECK(nfkc->normalize("") == "");
+}
+
+TEST_CASE("SentencePiece: byte fallback leaves nothing unknown; user-defined symbols stay whole") {
+  TempFolder folder;
+  write_lines(folder / "t", invented_text(300, 4));
+  auto settings = training("unigram", 400, {folder / "t"});
+  settings.byte_fallback = true;
+  settings.user_defined_symbols = {"<2de>", "a,\"b"};
+  const auto vocab = train_vocab(settings).vocab;
+  const std::string text = "漢字 ka <2de>to xa,\"bx \U0001F600";
+  const auto encoded = vocab->encode(text);
+  CHECK(std::ranges::count(encoded, vocab->unk_id()) == 0);
+  CHECK(std::ranges::count(encoded, vocab->find("<2de>")) == 1);
+  CHECK(std::ranges::count(encoded, vocab->find("a,\"b")) == 1);
+  CHECK(vocab->decode(encoded) == text);
+  CHECK(vocab->normalize(text) == text);
+  // A byte piece of a line end does not break lines.
+  CHECK(vocab->decode(std::vector<int32_t>{vocab->find("<0x0A>"), vocab->find("<0x41>")}).find('\n') ==
+        std::string::npos);
+}
+
+TEST_CASE("SentencePiece: models from elsewhere with any ids") {
+  const std::string pieces = piece("<s>", kControl) + piece("<pad>", kControl) + piece("</s>", kControl) +
+                             piece("<unk>", kUnknown) + piece("\u2581", kNormal) + piece("a", kNormal);
+  const auto vocab = Vocab::from_bytes(foreign_model(pieces), "foreign");
+  CHECK(vocab->type() == "bpe");
+  CHECK(vocab->eos_id() == 2);
+  CHECK(vocab->unk_id() == 3);
+  CHECK(vocab->encode("aa x") == ids({4, 5, 5, 4, 3}));
+  CHECK(vocab->decode(ids({0, 4, 5, 5, 4, 5, 1, 2})) == "aa a");
+  CHECK(vocab->normalize(" aa  x") == "aa x");
+  const std::string endless = foreign_model(piece("<unk>", kUnknown) + piece("a", kNormal));
+  CHECK(error_of([&] { Vocab::from_bytes(endless, "m"); }) ==
+        "m has no end-of-sentence piece: train it with one (spm_train --eos_id=1)");
+}
+
+TEST_CASE("SentencePiece: sizes and texts that cannot be trained on") {
+  TempFolder folder;
+  write_lines(folder / "t", {"ab ab ab", "ba"});
+  write_lines(folder / "blank", {"", "  ", "\t"});
+  const auto train = [&](const std::string& type, int size, const std::string& file) {
+    return error_of([&] { train_vocab(training(type, size, {folder / file})); });
+  };
+  for (const std::string type : {"bpe", "unigram"}) {
+    const std::string error = train(type, 500, "t"), start = "--size 500 is too large for this text: at most ";
+    REQUIRE(error.starts_with(start));
+    const int most = std::stoi(error.substr(start.size()));  // is what it says
+    CHECK(train_vocab(training(type, most, {folder / "t"})).vocab->size() == most);
+    CHECK(train(type, most + 1, "t").starts_with(fmt::format("--size {} is too large", most + 1)));
+  }
+  CHECK(train("bpe", 4, "t") ==
+        "--size 4 is too small: the text needs more than 5 pieces; or take a lower --character-coverage");
+  for (const std::string type : {"bpe", "unigram", "wordpiece", "words"})
+    CHECK(train(type, 50, "blank") == "there is no text to learn from in " + folder.path() + "/blank");
+  CHECK(train("bpe", 50, "nowhere").starts_with("cannot read " + folder.path() + "/nowhere"));
+}
+
+TEST_CASE("vocabularies are used by many threads at once") {
+  TempFolder folder;
+  const auto text = invented_text(400, 5);
+  write_lines(folder / "t", text);
+  write_lines(folder / "code", {"#version: 0.2", "k a", "t o", "s c", "sc h"});
+  for (const std::string type : {"bpe", "unigram", "wordpiece", "words"}) {
+    auto settings = training(type, 150, {folder / "t"});
+    if (type == "words") settings.merges = folder / "code";
+    const auto vocab = train_vocab(settings).vocab;
+    const auto work = [&] {
+      std::vector<std::pair<std::vector<int32_t>, std::string>> result;
+      for (const auto& line : text) {
+        auto encoded = vocab->encode(line);
+        auto decoded = vocab->decode(encoded) + vocab->normalize(line);
+        result.emplace_back(std::move(encoded), std::move(decoded));
+      }
+      return result;
+    };
+    const auto expected = work();
+    std::vector<int> same(4);
+    {
+      std::vector<std::jthread> threads;
+      for (auto& s : same) threads.emplace_back([&] { s = work() == expected; });
+    }
+    CHECK(same == std::vector<int>(4, 1));
+  }
+}
