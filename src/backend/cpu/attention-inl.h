@@ -1,0 +1,141 @@
+// What forward and backward attention share: an item's rows as float32 matrices in scratch memory, filled up to whole
+// vectors with zeros, and the dropout of its weights. Compiled once per instruction set.
+
+#if defined(NMT_CPU_ATTENTION_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef NMT_CPU_ATTENTION_INL_H
+#undef NMT_CPU_ATTENTION_INL_H
+#else
+#define NMT_CPU_ATTENTION_INL_H
+#endif
+
+#include <hwy/cache_control.h>
+
+#include "backend/cpu/attention_product.h"
+#include "backend/cpu/attention_scratch.h"
+#include "backend/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nmt::cpu::HWY_NAMESPACE {
+
+void multiply_small(const SmallProduct& p);  // attention_product.cpp
+
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(DF()));
+static_assert(kLanes * sizeof(float) <= kScratchAlignment);
+
+constexpr int64_t round_up(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+// A row length, in floats, for n columns. Rows a multiple of 512 bytes apart would share few sets of the cache.
+constexpr int64_t row_length(int64_t n) { return round_up(n) % 128 == 0 ? round_up(n) + kLanes : round_up(n); }
+
+// Queries whose scores are in scratch at a time: few enough to stay in the cache, enough to use a key well.
+inline int64_t query_block(int64_t queries, int64_t keys) {
+  constexpr int64_t kScores = 8192, kFewest = 24;
+  const int64_t most = std::max(kFewest, kScores / std::max<int64_t>(1, round_up(keys)));
+  const int64_t blocks = std::max<int64_t>(1, (queries + most - 1) / most);
+  return (queries + blocks - 1) / blocks;
+}
+
+// A (sentence, head): first rows, numbers of rows, and the element of its first weight for dropout.
+struct Item {
+  Item(const Attention& a, int64_t item)
+      : head(item % a.heads),
+        q_first(a.q_begin[item / a.heads]),
+        k_first(a.k_begin[item / a.heads]),
+        queries(a.q_begin[item / a.heads + 1] - q_first),
+        keys(a.k_begin[item / a.heads + 1] - k_first),
+        weight_first(head * a.weight_begin[a.sentences] + a.weight_begin[item / a.heads]),
+        all_queries(a.q_begin[a.sentences]) {}
+
+  int64_t head, q_first, k_first, queries, keys, weight_first, all_queries;
+};
+
+// to[r][c] = factor * from[r][c]; the columns up to whole vectors and the rows up to `rows_to` are zero. Fetches the
+// next columns, those of the next head, which the processor does not foresee.
+template <class T>
+HWY_INLINE void load_rows(const T* from, int64_t stride, int64_t rows, int64_t rows_to, int64_t width, float factor,
+                          float* to) {
+  const DF d;
+  const int64_t length = round_up(width);
+  const auto f = hn::Set(d, factor);
+  for (int64_t r = 0; r < rows; ++r) {
+    for_each(d, width, [&](int64_t c, size_t n) HWY_ATTR {
+      hwy::Prefetch(from + r * stride + width + c);
+      hn::Store(hn::Mul(f, load(d, from + r * stride + c, n)), d, to + r * length + c);
+    });
+  }
+  std::fill(to + rows * length, to + rows_to * length, 0.0f);
+}
+
+// to[r][c] = factor * from[r][c].
+template <class T>
+HWY_INLINE void store_rows(const float* from, int64_t rows, int64_t width, float factor, T* to, int64_t stride) {
+  const DF d;
+  const int64_t length = round_up(width);
+  const auto f = hn::Set(d, factor);
+  for (int64_t r = 0; r < rows; ++r) {
+    for_each(d, width, [&](int64_t c, size_t n) HWY_ATTR {
+      store(d, hn::Mul(f, hn::Load(d, from + r * length + c)), to + r * stride + c, n);
+    });
+  }
+}
+
+// to[c][r] = from[r][c], by squares of four; rows and columns are multiples of four.
+HWY_INLINE void transpose_rows(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
+                               int64_t to_row) {
+  const hn::Full128<float> d;
+  const hn::Full128<double> d2;
+  const auto low = [&](auto a, auto b) HWY_ATTR {
+    return hn::BitCast(d, hn::InterleaveLower(d2, hn::BitCast(d2, a), hn::BitCast(d2, b)));
+  };
+  const auto high = [&](auto a, auto b) HWY_ATTR {
+    return hn::BitCast(d, hn::InterleaveUpper(d2, hn::BitCast(d2, a), hn::BitCast(d2, b)));
+  };
+  for (int64_t r = 0; r < rows; r += 4) {
+    for (int64_t c = 0; c < columns; c += 4) {
+      const float* x = from + r * from_row + c;
+      float* y = to + c * to_row + r;
+      const auto x0 = hn::Load(d, x), x1 = hn::Load(d, x + from_row);
+      const auto x2 = hn::Load(d, x + 2 * from_row), x3 = hn::Load(d, x + 3 * from_row);
+      const auto a = hn::InterleaveLower(d, x0, x1), b = hn::InterleaveLower(d, x2, x3);
+      const auto e = hn::InterleaveUpper(d, x0, x1), f = hn::InterleaveUpper(d, x2, x3);
+      hn::Store(low(a, b), d, y);
+      hn::Store(high(a, b), d, y + to_row);
+      hn::Store(low(e, f), d, y + 2 * to_row);
+      hn::Store(high(e, f), d, y + 3 * to_row);
+    }
+  }
+}
+
+// Which weights of an item dropout keeps. Rows are asked for in their order; short rows are made many at a time.
+class KeptWeights {
+ public:
+  KeptWeights(const Dropout& dropout, int64_t end, bool ahead) : lanes_(dropout), end_(end), ahead_(ahead) {}
+
+  static constexpr int64_t kElements = DropoutLanes::kElements;
+
+  // Makes elements [first, first + n), n <= kElements, ready for `kept`.
+  HWY_INLINE void need(int64_t first, int64_t n) {
+    if (first >= made_begin_ && first + n <= made_end_) return;
+    made_begin_ = first;
+    made_end_ = ahead_ ? std::min(end_, first + kElements) : first + n;
+    lanes_.fill(made_begin_, made_end_ - made_begin_);
+  }
+
+  HWY_INLINE hn::Mask<DF> kept(int64_t element) const { return lanes_.kept(DF(), element - made_begin_); }
+
+ private:
+  DropoutLanes lanes_;
+  int64_t end_, made_begin_ = 0, made_end_ = 0;
+  bool ahead_;  // also the rows after those asked for
+};
+
+// Causal rows of long sentences are made one by one, so that what no query sees costs nothing.
+HWY_INLINE KeptWeights kept_weights(const Attention& a, const Item& item) {
+  constexpr int64_t kLong = 128;
+  return {a.dropout, item.weight_first + item.queries * item.keys, !a.causal || item.keys < kLong};
+}
+
+}  // namespace nmt::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
