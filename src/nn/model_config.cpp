@@ -85,15 +85,18 @@ ModelConfig ModelConfig::from_json(const std::string& text, const std::string& f
     require(fits, "{}: the model's configuration has a wrong value for '{}'", file, name);
     value = found->get<T>();
   });
-  const auto known = [](const std::string& value, std::initializer_list<const char*> values) {
-    return std::ranges::find(values, value) != values.end();
-  };
-  require(config.dim_emb > 0 && config.dim_ffn > 0 && config.heads > 0 && config.dec_depth > 0 &&
-              config.enc_depth >= 0 && config.source_vocabulary > 0 && config.target_vocabulary > 0 &&
-              config.eos < config.target_vocabulary && config.source_eos < config.source_vocabulary &&
-              known(config.norm, {"post", "pre"}) && known(config.activation, {"relu", "gelu", "swiglu"}) &&
-              config.enc_depth <= 1000 && config.dec_depth <= 1000,
-          "{}: the model's configuration is out of range", file);
+  try {
+    Options options;
+    config.declare(options);
+    for (auto& option : options.all()) option.set(option.get());  // held to the ranges and choices of the options
+    config.validate();
+  } catch (const UserError& error) {
+    user_error("{}: the model's configuration is out of range: {}", file, error.what());
+  }
+  require(config.source_vocabulary > 0 && config.target_vocabulary > 0 && config.eos < config.target_vocabulary &&
+              config.source_eos < config.source_vocabulary,
+          "{}: the model's configuration is out of range: {} and {} entries, </s> {} and {}", file,
+          config.source_vocabulary, config.target_vocabulary, config.source_eos, config.eos);
   return config;
 }
 
