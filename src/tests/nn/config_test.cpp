@@ -1,0 +1,125 @@
+// The model's configuration as JSON.
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tests/nn/model_testing.h"
+
+using namespace nmt;
+using namespace nmt::testing;
+
+namespace {
+
+// The message of the UserError that reading `json` ends with.
+std::string complaint(const std::string& json) {
+  try {
+    ModelConfig::from_json(json, "m.safetensors");
+  } catch (const UserError& error) {
+    CHECK(std::string(error.what()).starts_with("m.safetensors: "));
+    CHECK(std::string(error.what()).find('\n') == std::string::npos);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a configuration survives JSON", "[nn]") {
+  ModelConfig c;
+  c.dim_emb = 96;
+  c.dim_ffn = 100;
+  c.heads = 5;
+  c.dim_key = 11;
+  c.dim_value = 13;
+  c.enc_depth = 0;
+  c.dec_depth = 7;
+  c.tied_embeddings_all = false;
+  c.tied_embeddings = false;
+  c.norm = "pre";
+  c.activation = "swiglu";
+  c.dropout = 0.3;
+  c.dropout_attention = 0.1;
+  c.dropout_ffn = 1.0 / 3;
+  c.source_vocabulary = 1000;
+  c.target_vocabulary = 2000;
+  c.eos = 1999;
+  c.source_eos = 999;
+  const ModelConfig read = ModelConfig::from_json(c.to_json(), "m");
+  CHECK(read.to_json() == c.to_json());
+  CHECK(read.dropout_ffn == c.dropout_ffn);
+  CHECK(read.eos == 1999);
+  CHECK(read.source_eos == 999);
+
+  ModelConfig base;
+  base.source_vocabulary = base.target_vocabulary = 10;
+  const ModelConfig explicit_widths = ModelConfig::from_json(base.to_json(), "m");
+  CHECK(explicit_widths.dim_key == 64);  // the file says what 0 stood for
+  CHECK(explicit_widths.dim_value == 64);
+}
+
+TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
+  ModelConfig c = small_config();
+  const auto good = nlohmann::json::parse(c.to_json());
+  CHECK(complaint(good.dump()) == "accepted");
+  for (const char* text : {"", "{", "[]", "null", "1", "\"text\"", "{}", "\xff\xfe", "{\"dim-emb\": }"})
+    CHECK(complaint(text) != "accepted");
+  for (const auto& [key, value] : good.items()) {
+    INFO(key);
+    auto json = good;
+    json.erase(key);
+    CHECK(complaint(json.dump()).find("'" + key + "'") != std::string::npos);
+    for (const nlohmann::json& wrong : {nlohmann::json(nullptr), nlohmann::json("x"), nlohmann::json::array({1}),
+                                        nlohmann::json::object(), nlohmann::json(-1), nlohmann::json(1e300),
+                                        nlohmann::json(INT64_MAX), nlohmann::json(UINT64_MAX), nlohmann::json(2.5)}) {
+      json = good;
+      json[key] = wrong;
+      INFO(wrong.dump());
+      CHECK(complaint(json.dump()) != "accepted");
+    }
+  }
+  // Each value is a number of the right kind, but not one that a model can have.
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, nlohmann::json>>{{"dim-emb", 0},
+                                                           {"dim-emb", 25},
+                                                           {"dim-emb", 1 << 30},
+                                                           {"transformer-dim-ffn", 0},
+                                                           {"transformer-dim-ffn", 1 << 30},
+                                                           {"transformer-heads", 0},
+                                                           {"transformer-heads", 1 << 30},
+                                                           {"transformer-dim-key", 1 << 30},
+                                                           {"transformer-dim-value", 1 << 30},
+                                                           {"enc-depth", 100000},
+                                                           {"dec-depth", 0},
+                                                           {"source-vocab-size", 0},
+                                                           {"source-vocab-size", 30},  // tied to the target's
+                                                           {"tied-embeddings", false},
+                                                           {"target-vocab-size", 0},
+                                                           {"eos-id", 31},
+                                                           {"source-eos-id", 31},
+                                                           {"transformer-dropout", 1.0},
+                                                           {"transformer-dropout-attention", 1.5},
+                                                           {"transformer-norm", "both"},
+                                                           {"transformer-ffn-activation", "tanh"}}) {
+    auto json = good;
+    json[key] = value;
+    INFO(key << " " << value.dump());
+    CHECK(complaint(json.dump()) != "accepted");
+  }
+}
+
+TEST_CASE("sizes that do not fit together are the user's errors", "[nn]") {
+  ModelConfig c = small_config();
+  CHECK_NOTHROW(c.validate());
+  const auto refused = [&](auto change) {
+    ModelConfig changed = small_config();
+    change(changed);
+    CHECK_THROWS_AS(changed.validate(), UserError);
+  };
+  refused([](ModelConfig& m) { m.dim_emb = 25; });
+  refused([](ModelConfig& m) { m.dim_key = 0, m.heads = 5; });
+  refused([](ModelConfig& m) { m.source_vocabulary = 30; });
+  refused([](ModelConfig& m) { m.tied_embeddings = false; });
+  c.dim_key = c.dim_value = 0;
+  c.heads = 4;
+  CHECK_NOTHROW(c.validate());
+  CHECK(c.d_k() == 6);
+}

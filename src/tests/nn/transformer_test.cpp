@@ -1,0 +1,193 @@
+// Whole models, forward and backward.
+#include <set>
+
+#include "tests/nn/model_testing.h"
+
+using namespace nmt;
+using namespace nmt::testing;
+
+namespace {
+
+const std::vector<int> kSourceLengths{5, 1, 9, 33, 2, 7}, kTargetLengths{7, 4, 1, 20, 3, 70};
+
+PairInput random_batch(const ModelConfig& c, uint64_t seed = 1) {
+  return pack(random_sentences(kSourceLengths, c.source_vocabulary, c.source_eos, seed),
+              random_sentences(kTargetLengths, c.target_vocabulary, c.eos, seed + 1));
+}
+
+std::vector<ModelConfig> variants() {
+  std::vector<ModelConfig> all;
+  for (const char* norm : {"post", "pre"})
+    for (const char* activation : {"relu", "gelu", "swiglu"}) {
+      ModelConfig c = small_config();
+      c.norm = norm;
+      c.activation = activation;
+      all.push_back(c);
+    }
+  all[1].tied_embeddings_all = false;
+  all[1].source_vocabulary = 40;
+  all[2].tied_embeddings_all = all[2].tied_embeddings = false;
+  all[3].enc_depth = 0;
+  all[4].dim_key = all[4].dim_value = 0;
+  all[4].heads = 1;
+  return all;
+}
+
+std::string title(const ModelConfig& c) { return c.to_json(); }
+
+}  // namespace
+
+TEST_CASE("a whole model is the same with and without fusion, dropout on", "[nn]") {
+  for (ModelConfig c : variants()) {
+    c.dropout = 0.1;
+    c.dropout_attention = 0.2;
+    c.dropout_ffn = 0.3;
+    INFO(title(c));
+    TestModel model(c);
+    const PairInput batch = random_batch(c);
+    const Result fused = run(model, batch), composed = run(model, batch, {.fusion = false});
+    check_close(fused, composed, 1e-5);
+    for (const auto& [name, gradient] : fused.gradients) {
+      INFO(name);
+      CHECK(std::ranges::any_of(gradient, [](float g) { return g != 0; }));
+    }
+    check_close(run(model, batch, {.train = false}), run(model, batch, {.fusion = false, .train = false}), 1e-5);
+  }
+}
+
+TEST_CASE("the number of threads changes no bit", "[nn]") {
+  for (const DType compute : {DType::kF32, DType::kBF16}) {
+    ModelConfig c = small_config();
+    c.dropout = c.dropout_attention = c.dropout_ffn = 0.1;
+    c.dim_emb = 300;  // more than a panel of columns
+    TestModel model(c);
+    const PairInput batch = random_batch(c);
+    const Result one = run(model, batch, {.compute = compute});
+    for (int repeat = 0; repeat < 3; ++repeat)
+      for (const int threads : {1, 2, 3, 5})
+        check_same_bits(run(model, batch, {.threads = threads, .compute = compute}), one);
+    CHECK(run(model, batch, {.compute = compute, .step = 4}).loss != one.loss);  // another step, another mask
+  }
+}
+
+TEST_CASE("bf16 follows f32", "[nn]") {
+  // Stated bounds: 2% of the loss, and gradients whose direction differs by a cosine of at least 0.98.
+  for (const ModelConfig& c : variants()) {
+    INFO(title(c));
+    TestModel model(c);
+    const PairInput batch = random_batch(c);
+    const Result half = run(model, batch, {.compute = DType::kBF16}), full = run(model, batch);
+    CHECK(half.loss == Approx(full.loss).epsilon(0.02));
+    CHECK(half.loss != full.loss);
+    for (const auto& [name, gradient] : full.gradients) {
+      INFO(name);
+      double product = 0, a = 0, b = 0;
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        const double x = gradient[i], y = half.gradients.at(name)[i];
+        product += x * y;
+        a += x * x;
+        b += y * y;
+      }
+      CHECK(product / std::sqrt(a * b) > 0.98);
+    }
+  }
+}
+
+TEST_CASE("a packed batch is its sentences one by one", "[nn]") {
+  for (const ModelConfig& c : variants()) {
+    INFO(title(c));
+    TestModel model(c);
+    const auto source = random_sentences(kSourceLengths, c.source_vocabulary, c.source_eos, 1);
+    const auto target = random_sentences(kTargetLengths, c.target_vocabulary, c.eos, 2);
+    const Result packed = run(model, pack(source, target));
+    Result sum;
+    for (size_t s = 0; s < source.size(); ++s) {
+      const Result one = run(model, pack({source[s]}, {target[s]}));
+      sum.loss += one.loss;
+      sum.token_losses.insert(sum.token_losses.end(), one.token_losses.begin(), one.token_losses.end());
+      for (const auto& [name, gradient] : one.gradients) {
+        auto& total = sum.gradients[name];
+        total.resize(gradient.size());
+        for (size_t i = 0; i < gradient.size(); ++i) total[i] += gradient[i];
+      }
+    }
+    check_close(packed, sum, 1e-5);
+  }
+}
+
+TEST_CASE("a token's loss depends on nothing behind it and on no other sentence", "[nn]") {
+  for (const ModelConfig& c : variants()) {
+    INFO(title(c));
+    TestModel model(c);
+    const auto source = random_sentences({6, 9, 4}, c.source_vocabulary, c.source_eos, 1);
+    const auto target = random_sentences({8, 12, 5}, c.target_vocabulary, c.eos, 2);
+    const RunOptions scoring{.train = false};
+    const auto before = run(model, pack(source, target), scoring).token_losses;
+    const size_t first = target[0].size(), changed = 4;  // token 4 of sentence 1
+    auto other = target;
+    other[1][changed] = (other[1][changed] + 1) % c.target_vocabulary;
+    const auto after = run(model, pack(source, other), scoring).token_losses;
+    for (size_t i = 0; i < before.size(); ++i) {
+      INFO("token " << i);
+      const bool may_change = i >= first + changed && i < first + target[1].size();
+      CHECK((before[i] != after[i]) == may_change);
+    }
+    auto moved = source;
+    moved[1][3] = (moved[1][3] + 1) % c.source_vocabulary;
+    const auto with_source = run(model, pack(moved, target), scoring).token_losses;
+    for (size_t i = 0; i < before.size(); ++i) {
+      INFO("token " << i);
+      CHECK((before[i] != with_source[i]) == (i >= first && i < first + target[1].size()));
+    }
+  }
+}
+
+TEST_CASE("a tied embedding's gradient is the sum of its three roles", "[nn]") {
+  ModelConfig c = small_config();
+  TestModel tied(c);
+  c.tied_embeddings = c.tied_embeddings_all = false;
+  TestModel untied(c);
+  const auto& matrix = tied.parameters.entry("embedding.weight");
+  for (const char* name : {"source_embedding.weight", "target_embedding.weight", "output.weight"})
+    std::ranges::copy(tied.parameters.values(matrix), untied.parameters.values(untied.parameters.entry(name)).begin());
+  const PairInput batch = random_batch(c);
+  const Result one = run(tied, batch), three = run(untied, batch);
+  CHECK(one.loss == three.loss);
+  std::vector<float> sum(one.gradients.at("embedding.weight").size());
+  for (const char* name : {"source_embedding.weight", "target_embedding.weight", "output.weight"})
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += three.gradients.at(name)[i];
+  CHECK(difference(one.gradients.at("embedding.weight"), sum) <= 1e-6);
+}
+
+TEST_CASE("every place of dropout has a name and a number of its own", "[nn]") {
+  ModelConfig c = small_config();
+  c.dropout = 0.1;
+  c.dropout_attention = 0.2;
+  c.dropout_ffn = 0.3;
+  TestModel model(c);
+  const PairInput batch = random_batch(c);
+  std::set<std::string> names;
+  std::set<uint32_t> numbers;
+  for (const auto& place : run(model, batch).places) {
+    names.insert(place.name);
+    numbers.insert(place.place);
+    CHECK(place.rate == (place.name.ends_with(".weights") ? 0.2f : place.name.ends_with(".inner") ? 0.3f : 0.1f));
+  }
+  // Two embeddings; a residual for each of 2 * 2 + 2 * 3 sub-layers; 2 + 2 * 2 attentions; 4 feed-forward layers.
+  CHECK(names.size() == 2 + 10 + 6 + 4);
+  CHECK(numbers.size() == names.size());
+  for (const char* name : {"encoder.embed", "decoder.embed", "encoder.1.self_attention.weights",
+                           "decoder.0.cross_attention.residual", "decoder.1.feed_forward.inner"})
+    CHECK(names.count(name) == 1);
+  CHECK(run(model, batch, {.train = false}).places.empty());
+}
+
+TEST_CASE("a batch without tokens has no loss and no gradient", "[nn]") {
+  TestModel model(small_config());
+  const Result result = run(model, pack({}, {}));
+  CHECK(result.loss == 0);
+  for (const auto& [name, gradient] : result.gradients) {
+    INFO(name);
+    CHECK(std::ranges::all_of(gradient, [](float g) { return g == 0; }));
+  }
+}
