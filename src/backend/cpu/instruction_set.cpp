@@ -1,0 +1,31 @@
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/targets.h"
+#include "base/error.h"
+
+#define HWY_TARGET_INCLUDE "backend/cpu/instruction_set.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace nmt::cpu::HWY_NAMESPACE {
+
+const char* instruction_set() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace nmt::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nmt::cpu {
+
+HWY_EXPORT(instruction_set);
+
+const char* instruction_set() {
+  if ((hwy::SupportedTargets() & HWY_TARGETS) == 0) {
+    fail("this processor has none of the instruction sets of this build: {} or better is needed",
+         hwy::TargetName(HWY_STATIC_TARGET));
+  }
+  return HWY_DYNAMIC_DISPATCH(instruction_set)();
+}
+
+}  // namespace nmt::cpu
+#endif  // HWY_ONCE

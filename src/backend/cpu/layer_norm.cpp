@@ -1,0 +1,139 @@
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/targets.h"
+
+#define HWY_TARGET_INCLUDE "backend/cpu/layer_norm.cpp"
+#include <hwy/aligned_allocator.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backend/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nmt::cpu::HWY_NAMESPACE {
+
+// A row is read once, written once, and stays in L1 as float32 (`z`) between the passes over it. The mean is corrected
+// by the mean deviation from it, then the variance is the mean square deviation: nothing cancels, however large a
+// common offset is.
+void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, const void* y, const Dropout& dropout,
+                            const float* scale, const float* bias, float eps, void* sums, void* out, float* stats) {
+  with_type(t, [&](auto type) HWY_ATTR {
+    using T = decltype(type);
+    const DF d;
+    const auto buffer = hwy::AllocateAligned<float>(static_cast<size_t>(width));
+    float* z = buffer.get();
+    const auto count = static_cast<float>(width);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const int64_t first = r * width;
+      const T* xr = static_cast<const T*>(x) + first;
+      if (y == nullptr) {
+        for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR { store(d, load_ahead(d, xr + i, n), z + i, n); });
+      } else {
+        const T* yr = static_cast<const T*>(y) + first;
+        for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
+          store(d, hn::Add(load_ahead(d, xr + i, n), drop(load_ahead(d, yr + i, n))), z + i, n);
+        });
+      }
+
+      float mean = sum(d, width, [&](int64_t i, size_t n) HWY_ATTR { return load(d, z + i, n); }) / count;
+      const auto deviation = [&](int64_t i, size_t n) HWY_ATTR {
+        const auto m = hn::Set(d, mean);
+        return hn::Sub(load_or(d, mean, z + i, n), m);
+      };
+      mean += sum(d, width, deviation) / count;
+      const float variance = sum(d, width,
+                                 [&](int64_t i, size_t n) HWY_ATTR {
+                                   const auto v = deviation(i, n);
+                                   return hn::Mul(v, v);
+                                 }) /
+                             count;
+      const float inverse = 1 / std::sqrt(variance + eps);
+      stats[2 * r] = mean;
+      stats[2 * r + 1] = inverse;
+
+      T* result = static_cast<T*>(out) + first;
+      const auto factor = hn::Set(d, inverse);
+      const auto normalise = [&](int64_t i, size_t n) HWY_ATTR {
+        const auto normal = hn::Mul(deviation(i, n), factor);
+        store(d, hn::MulAdd(normal, load(d, scale + i, n), load(d, bias + i, n)), result + i, n);
+      };
+      if (sums == nullptr) {
+        for_each(d, width, normalise);
+      } else {
+        T* saved = static_cast<T*>(sums) + first;
+        for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
+          store(d, load(d, z + i, n), saved + i, n);
+          normalise(i, n);
+        });
+      }
+    }
+  });
+}
+
+// With n = (z - mean) / sigma and g = dout * scale: dz = (g - mean(g) - n * mean(g * n)) / sigma.
+void layer_norm_backward(DType t, Rows rows, int64_t width, const void* dout, const void* sums, const float* stats,
+                         const float* scale, const Dropout& dropout, void* dx, void* dy, float* dscale, float* dbias) {
+  with_type(t, [&](auto type) HWY_ATTR {
+    using T = decltype(type);
+    const DF d;
+    const auto count = static_cast<float>(width);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const int64_t first = r * width;
+      const T* gradient = static_cast<const T*>(dout) + first;
+      const T* z = static_cast<const T*>(sums) + first;
+      const auto mean = hn::Set(d, stats[2 * r]);
+      const auto inverse = hn::Set(d, stats[2 * r + 1]);
+      const auto normal = [&](VF v) HWY_ATTR { return hn::Mul(hn::Sub(v, mean), inverse); };
+
+      const auto sums_of_g = fold(
+          d, width, VectorPair{hn::Zero(d), hn::Zero(d)},
+          [&](int64_t i, size_t n) HWY_ATTR {
+            const auto dr = load_ahead(d, gradient + i, n), v = normal(load_ahead(d, z + i, n));
+            const auto g = hn::Mul(dr, load(d, scale + i, n));
+            store(d, hn::MulAdd(dr, v, load(d, dscale + i, n)), dscale + i, n);
+            store(d, hn::Add(dr, load(d, dbias + i, n)), dbias + i, n);
+            return VectorPair{g, hn::Mul(g, v)};  // zero past the end, as dr is
+          },
+          add_pairs);
+      const auto mean_g = hn::Set(d, sum_of_lanes(d, sums_of_g.first) / count);
+      const auto mean_gn = hn::Set(d, sum_of_lanes(d, sums_of_g.second) / count);
+
+      T* out = static_cast<T*>(dx) + first;
+      const auto input_gradient = [&](int64_t i, size_t n) HWY_ATTR {
+        const auto g = hn::Mul(load(d, gradient + i, n), load(d, scale + i, n));
+        return hn::Mul(inverse, hn::Sub(hn::Sub(g, mean_g), hn::Mul(normal(load(d, z + i, n)), mean_gn)));
+      };
+      if (dy == nullptr) {
+        for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR { store(d, input_gradient(i, n), out + i, n); });
+      } else {
+        T* dropped = static_cast<T*>(dy) + first;
+        for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
+          const auto dz = input_gradient(i, n);
+          store(d, dz, out + i, n);
+          store(d, drop(dz), dropped + i, n);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace nmt::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nmt::cpu {
+
+HWY_EXPORT(add_dropout_layer_norm);
+HWY_EXPORT(layer_norm_backward);
+
+void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, const void* y, const Dropout& d,
+                            const float* scale, const float* bias, float eps, void* sum, void* out, float* stats) {
+  HWY_DYNAMIC_DISPATCH(add_dropout_layer_norm)(t, rows, width, x, y, d, scale, bias, eps, sum, out, stats);
+}
+
+void layer_norm_backward(DType t, Rows rows, int64_t width, const void* dout, const void* sum, const float* stats,
+                         const float* scale, const Dropout& d, void* dx, void* dy, float* dscale, float* dbias) {
+  HWY_DYNAMIC_DISPATCH(layer_norm_backward)(t, rows, width, dout, sum, stats, scale, d, dx, dy, dscale, dbias);
+}
+
+}  // namespace nmt::cpu
+#endif  // HWY_ONCE
