@@ -139,7 +139,7 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
     const int64_t count = std::min(kGradientRows, rows - chunk);
     for (int64_t block = chunk; block < chunk + count; block += kLogitRows) {
       const int64_t block_rows = std::min(kLogitRows, chunk + count - block);
-      cpu::multiply(pool, packed, block_rows, at(x, block * depth), depth, DType::kF32, logits, width);
+      cpu::multiply(pool, packed, block_rows, at(x, block * depth), DType::kF32, logits);
       pool.parallel_for(block_rows, 8, [&](int64_t begin, int64_t end) {
         cpu::cross_entropy(t, {begin, end}, width, logits, labels + block, smoothing, weight, loss + block,
                            l.out[1].as<float>() + block,
@@ -148,9 +148,8 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
     }
     if (!gradients) continue;
     const auto& transposed = l.runtime.packed(w, t, true);
-    cpu::multiply(pool, transposed, count, dlogits, width, t, at(l.out[2], chunk * depth), depth);
-    cpu::multiply_transposed(pool, t, count, width, depth, dlogits, width, at(x, chunk * depth), depth,
-                             l.out[3].as<float>(), depth);
+    cpu::multiply(pool, transposed, count, dlogits, t, at(l.out[2], chunk * depth));
+    cpu::multiply_transposed(pool, t, count, width, depth, dlogits, at(x, chunk * depth), l.out[3].as<float>());
   }
   *l.out[0].as<float>() = total(loss, rows, weight);
 }
@@ -175,7 +174,7 @@ void ProjectTopK::cpu(const Launch& l) const {
   auto* logits = reinterpret_cast<float*>(l.scratch);
   for (int64_t block = 0; block < rows; block += kLogitRows) {
     const int64_t count = std::min(kLogitRows, rows - block);
-    cpu::multiply(l.runtime.pool(), packed, count, at(x, block * depth), depth, DType::kF32, logits, width);
+    cpu::multiply(l.runtime.pool(), packed, count, at(x, block * depth), DType::kF32, logits);
     l.runtime.pool().parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
         cpu::top_k_log_softmax(logits + r * width, width, k, l.out[0].as<float>() + (block + r) * k,

@@ -50,7 +50,7 @@ void Linear::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &y = l.out[0];
   const auto& w = l.runtime.packed(l.in[1], x.dtype(), transposed);
   if (addend && l.in.back().data != y.data) std::memcpy(y.data, l.in.back().data, static_cast<size_t>(y.spec.bytes()));
-  cpu::multiply(l.runtime.pool(), w, rows_of(x), x.data, w.k(), y.dtype(), y.data, w.n(),
+  cpu::multiply(l.runtime.pool(), w, rows_of(x), x.data, y.dtype(), y.data,
                 {bias ? l.in[2].as<float>() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, addend});
 }
 
@@ -62,8 +62,7 @@ std::vector<Spec> LinearWeightGradient::infer(std::span<const Spec> in) const {
 void LinearWeightGradient::cpu(const Launch& l) const {
   const Tensor &dy = l.in[0], &x = l.in[1];
   const int64_t n = dy.shape().dim(-1), k = x.shape().dim(-1);
-  cpu::multiply_transposed(l.runtime.pool(), x.dtype(), rows_of(x), n, k, dy.data, n, x.data, k, l.out[0].as<float>(),
-                           k);
+  cpu::multiply_transposed(l.runtime.pool(), x.dtype(), rows_of(x), n, k, dy.data, x.data, l.out[0].as<float>());
 }
 
 Expr matmul(Expr a, Expr b, bool transpose_a, bool transpose_b) {

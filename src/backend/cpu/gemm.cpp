@@ -18,15 +18,16 @@ namespace nmt::cpu {
 namespace {
 
 constexpr int64_t kRowBlock = 256;      // rows of y that one task computes: near oneDNN's best rate, and x stays in L2
-constexpr int64_t kPanelColumns = 256;  // columns of B in a panel: with K = 512 in bf16 it fills a quarter of L2
+constexpr int64_t kPanelColumns = 256;  // columns of B that one task computes where there are few rows
+constexpr int64_t kFewRows = 512;       // fewer rows than these are shared out by columns
 constexpr int64_t kTokenBlock = 1024;   // rows of dy and x that a weight gradient sums at a time
 
 int64_t up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-// What a oneDNN primitive depends on. Products are [m, k] x [k, n].
+// What a oneDNN primitive depends on. Products are [m, k] x [k, n]; oneDNN's fast code wants x and y without gaps.
 struct Key {
-  int64_t m, n, k, ldx, ldy;
-  int64_t a_row, a_column, b_row, b_column;  // strides of plain operands; b_row = 0: packed by oneDNN
+  int64_t m, n, k;
+  int64_t a_row, a_column, b_row, b_column;  // strides of plain operands; b_row = 0: B is packed
   DType t, ty;
   bool bias, relu, accumulate;
   bool operator==(const Key&) const = default;
@@ -37,8 +38,6 @@ struct KeyHash {
     const int64_t numbers[] = {key.m,
                                key.n,
                                key.k,
-                               key.ldx,
-                               key.ldy,
                                key.a_row,
                                key.a_column,
                                key.b_row,
@@ -67,7 +66,7 @@ std::unique_ptr<Product> make(const Key& key, const dnnl::memory::desc* layout) 
     product->w = {{key.k, key.n}, type, Tag::any};
   else
     product->w = {{key.k, key.n}, type, dnnl::memory::dims{key.b_row, key.b_column}};
-  product->y = {{key.m, key.n}, onednn_type(key.ty), dnnl::memory::dims{key.ldy, 1}};
+  product->y = {{key.m, key.n}, onednn_type(key.ty), dnnl::memory::dims{key.n, 1}};
   product->bias = {{1, key.n}, dnnl::memory::data_type::f32, Tag::ab};
   dnnl::primitive_attr attributes;
   dnnl::post_ops post;
@@ -138,30 +137,28 @@ void execute(const Product& product, const void* x, const void* w, void* y, cons
   product.primitive.execute(stream, arguments);
 }
 
-// The packed layout of a panel must not depend on the number of rows: it is asked for a full block.
-const Product& packing_product(DType t, int64_t n, int64_t k) {
-  return product_for({kRowBlock, n, k, k, n, k, 1, 0, 0, t, t, false, false, false});
+Key packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, bool bias, bool relu, bool accumulate) {
+  return {m, n, k, k, 1, 0, 0, t, ty, bias, relu, accumulate};
 }
 
-// The packed panel of `product`'s layout from plain elements of dtype `from` with the given strides.
-void reorder(const Product& product, DType from, const void* w, int64_t row, int64_t column, void* packed) {
-  const auto dims = product.w.dims();
-  const dnnl::memory::desc plain(dims, onednn_type(from), dnnl::memory::dims{row, column});
+// How oneDNN packs a [k, n]: what it chooses for a full block of rows.
+const dnnl::memory::desc& packed_layout(DType t, int64_t n, int64_t k) {
+  return product_for(packed_key(kRowBlock, n, k, t, t, false, false, false)).w;
+}
+
+// In these layouts whole blocks of columns follow one another, so that a panel of B's columns is packed as B is.
+Tag panel_tag(DType t, const dnnl::memory::desc& layout) {
+  for (const Tag tag : {Tag::BA16a64b2a, Tag::BA16a64b})
+    if (layout == dnnl::memory::desc(layout.dims(), onednn_type(t), tag)) return tag;
+  return Tag::undef;
+}
+
+// Packs rows and columns of plain elements of dtype `from` with the given strides.
+void reorder(const dnnl::memory::desc& layout, DType from, const void* w, int64_t row, int64_t column, void* packed) {
+  const dnnl::memory::desc plain(layout.dims(), onednn_type(from), dnnl::memory::dims{row, column});
   auto& engine = onednn_engine();
-  dnnl::memory source(plain, engine, const_cast<void*>(w)), target(product.w, engine, packed);
+  dnnl::memory source(plain, engine, const_cast<void*>(w)), target(layout, engine, packed);
   dnnl::reorder(source, target).execute(thread_stream(), source, target);
-}
-
-// Rows are taken in blocks of 256, then 128, 64 ...: few primitives serve every number of rows.
-template <class Body>
-void for_row_pieces(int64_t m, Body body) {
-  for (int64_t row = 0; row < m;) {
-    const int64_t left = m - row;
-    const int64_t rows =
-        left >= kRowBlock ? kRowBlock : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(left)));
-    body(row, rows);
-    row += rows;
-  }
 }
 
 const std::byte* offset(const void* data, int64_t elements, DType t) {
@@ -178,107 +175,113 @@ bool has_fast_bf16() {
   return __builtin_cpu_supports("avx512bf16");
 }
 
-int64_t panel_columns(int64_t n) { return std::min(n, kPanelColumns); }
+namespace {
 
-int64_t PackedMatrix::panels() const { return n_ == 0 ? 0 : up(n_, kPanelColumns) / kPanelColumns; }
+// Packs B [k, n], the columns in parallel where the layout allows.
+void pack_columns(ThreadPool& pool, DType t, int64_t n, int64_t k, DType from, const void* w, int64_t row,
+                  int64_t column, std::byte* packed) {
+  const auto& layout = packed_layout(t, n, k);
+  const Tag tag = panel_tag(t, layout);
+  if (tag == Tag::undef) return reorder(layout, from, w, row, column, packed);
+  pool.parallel_for(n, kPanelColumns, [&](int64_t begin, int64_t end) {
+    const dnnl::memory::desc panel({k, end - begin}, onednn_type(t), tag);
+    reorder(panel, from, offset(w, begin * column, from), row, column,
+            offset(packed, begin * up(k, t == DType::kBF16 ? 32 : 16), t));
+  });
+}
+
+// y [m, n] of the packed B with this layout, in the calling thread. Rows are taken in blocks of 256, 128, 64 ...: few
+// primitives serve every number of rows.
+void multiply_rows(const dnnl::memory::desc& layout, DType t, int64_t m, int64_t n, int64_t k, const void* x,
+                   const void* packed, DType ty, void* y, const Epilogue& e) {
+  const bool relu = e.activation == Activation::kRelu;
+  for (int64_t row = 0; row < m;) {
+    const auto left = static_cast<uint64_t>(m - row);
+    const int64_t rows = left >= kRowBlock ? kRowBlock : static_cast<int64_t>(left < 16 ? left : std::bit_floor(left));
+    const void* from = offset(x, row * k, t);
+    void* to = offset(y, row * n, ty);
+    if (rows > 1) {
+      const auto& product = product_for(packed_key(rows, n, k, t, ty, e.bias != nullptr, relu, e.accumulate), &layout);
+      execute(product, from, packed, to, e.bias);
+    } else {  // oneDNN's fast code has no product of one row: a second one is computed and thrown away
+      const auto x_bytes = static_cast<size_t>(k) * size_of(t), y_bytes = static_cast<size_t>(n) * size_of(ty);
+      thread_local std::vector<std::byte> two;
+      two.assign(2 * (x_bytes + y_bytes), std::byte{0});
+      std::memcpy(two.data(), from, x_bytes);
+      std::byte* result = two.data() + 2 * x_bytes;
+      if (e.accumulate) std::memcpy(result, to, y_bytes);
+      const auto& product = product_for(packed_key(2, n, k, t, ty, e.bias != nullptr, relu, e.accumulate), &layout);
+      execute(product, two.data(), packed, result, e.bias);
+      std::memcpy(to, result, y_bytes);
+    }
+    row += rows;
+  }
+}
+
+}  // namespace
 
 void PackedMatrix::pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed) {
   dtype_ = t;
   n_ = n;
   k_ = k;
   if (n == 0 || k == 0) return;
-  const int64_t wide = panel_columns(n), last = n - (panels() - 1) * kPanelColumns;
-  panel_bytes_ = std::max(packing_product(t, wide, k).w.get_size(), packing_product(t, last, k).w.get_size());
-  panel_bytes_ = static_cast<size_t>(up(static_cast<int64_t>(panel_bytes_), 64));
-  data_.resize(panel_bytes_ * static_cast<size_t>(panels()));
-  pool.parallel_for(panels(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) {
-      const int64_t first = p * kPanelColumns, columns = std::min(kPanelColumns, n - first);
-      const float* part = transposed ? w + first : w + first * k;
-      reorder(packing_product(t, columns, k), DType::kF32, part, transposed ? n : 1, transposed ? 1 : k,
-              data_.data() + static_cast<size_t>(p) * panel_bytes_);
-    }
-  });
+  data_.resize(packed_layout(t, n, k).get_size());
+  pack_columns(pool, t, n, k, DType::kF32, w, transposed ? n : 1, transposed ? 1 : k, data_.data());
 }
 
-void multiply_panels(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, const void* x, int64_t ldx, DType ty,
-                     void* y, int64_t ldy, const Epilogue& epilogue) {
+void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x, DType ty, void* y, const Epilogue& e) {
   const DType t = b.dtype();
-  const bool relu = epilogue.activation == Activation::kRelu;
-  for (int64_t p = begin; p < end; ++p) {
-    const int64_t columns = std::min(kPanelColumns, b.n() - p * kPanelColumns);
-    const float* bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + p * kPanelColumns;
-    const auto& packing = packing_product(t, columns, b.k());
-    for_row_pieces(m, [&](int64_t row, int64_t rows) {
-      const Product& product =
-          product_for({rows, columns, b.k(), ldx, ldy, ldx, 1, 0, 0, t, ty, bias != nullptr, relu, epilogue.accumulate},
-                      &packing.w);
-      execute(product, offset(x, row * ldx, t), b.panel(p), offset(y, row * ldy + (p - begin) * kPanelColumns, ty),
-              bias);
+  const int64_t n = b.n(), k = b.k();
+  if (m == 0 || n == 0) return;
+  const auto& layout = packed_layout(t, n, k);
+  const Tag tag = panel_tag(t, layout);
+  if (m >= kFewRows || n < 2 * kPanelColumns || tag == Tag::undef) {
+    const int64_t rows = m >= kFewRows ? kRowBlock : std::max<int64_t>(16, up(m / 4, 16));
+    pool.parallel_for(m, rows, [&](int64_t begin, int64_t end) {
+      multiply_rows(layout, t, end - begin, n, k, offset(x, begin * k, t), b.data(), ty, offset(y, begin * n, ty), e);
     });
+    return;
   }
-}
-
-void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x, int64_t ldx, DType ty, void* y,
-              int64_t ldy, const Epilogue& epilogue) {
-  const int64_t blocks = up(m, kRowBlock) / kRowBlock, panels = b.panels();
-  pool.parallel_for(blocks * panels, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t row = task / panels * kRowBlock, p = task % panels;
-      multiply_panels(b, p, p + 1, std::min(kRowBlock, m - row), offset(x, row * ldx, b.dtype()), ldx, ty,
-                      offset(y, row * ldy + p * kPanelColumns, ty), ldy, epilogue);
-    }
+  pool.parallel_for(n, kPanelColumns, [&](int64_t begin, int64_t end) {
+    const int64_t columns = end - begin;
+    const size_t bytes = static_cast<size_t>(columns) * size_of(ty);
+    std::byte* tile = thread_scratch(static_cast<size_t>(m) * bytes);
+    if (e.accumulate)
+      for (int64_t r = 0; r < m; ++r)
+        std::memcpy(tile + static_cast<size_t>(r) * bytes, offset(y, r * n + begin, ty), bytes);
+    const dnnl::memory::desc panel({k, columns}, onednn_type(t), tag);
+    multiply_rows(panel, t, m, columns, k, x, offset(b.data(), begin * up(k, t == DType::kBF16 ? 32 : 16), t), ty, tile,
+                  {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});
+    for (int64_t r = 0; r < m; ++r)
+      std::memcpy(offset(y, r * n + begin, ty), tile + static_cast<size_t>(r) * bytes, bytes);
   });
 }
 
-void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, int64_t lddy,
-                         const void* x, int64_t ldx, float* dw, int64_t lddw) {
+void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
+                         float* dw) {
   if (m == 0 || n == 0 || k == 0) return;
-  // Row panels of dw: enough tasks for several cores also where n is small; a function of n alone.
+  // Rows of dw that one task computes: enough tasks for several cores also where n is small; a function of n alone.
   const int64_t rows = n >= 1024 ? 256 : std::max<int64_t>(16, up(n / 4, 16));
-  const int64_t row_panels = up(n, rows) / rows, column_panels = up(k, kPanelColumns) / kPanelColumns;
-  const int64_t element = static_cast<int64_t>(size_of(t));
-  thread_local std::vector<std::byte> packed;  // the caller's: x in panels
+  const auto element = size_of(t);
+  thread_local std::vector<std::byte> packed, padding;  // the caller's
   for (int64_t first = 0; first < m; first += kTokenBlock) {
     const int64_t tokens = std::min(kTokenBlock, m - first), padded = up(tokens, 64);
-    size_t panel_bytes = 0;
-    for (const int64_t columns : {panel_columns(k), k - (column_panels - 1) * kPanelColumns})
-      panel_bytes = std::max(panel_bytes, packing_product(t, columns, padded).w.get_size());
-    panel_bytes = static_cast<size_t>(up(static_cast<int64_t>(panel_bytes), 64));
-    packed.resize(panel_bytes * static_cast<size_t>(column_panels) + 64);
-    auto* base = reinterpret_cast<std::byte*>(up(reinterpret_cast<int64_t>(packed.data()), 64));
-    pool.parallel_for(column_panels, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        const int64_t columns = std::min(kPanelColumns, k - p * kPanelColumns);
-        const std::byte* source = offset(x, first * ldx + p * kPanelColumns, t);
-        int64_t stride = ldx;
-        if (padded != tokens) {  // rows of zeros behind the last token
-          std::byte* copy = thread_scratch(static_cast<size_t>(padded * columns * element));
-          for (int64_t r = 0; r < tokens; ++r)
-            std::memcpy(copy + r * columns * element, source + r * ldx * element,
-                        static_cast<size_t>(columns * element));
-          std::memset(copy + tokens * columns * element, 0, static_cast<size_t>((padded - tokens) * columns * element));
-          source = copy;
-          stride = columns;
-        }
-        reorder(packing_product(t, columns, padded), t, source, stride, 1, base + static_cast<size_t>(p) * panel_bytes);
-      }
-    });
-    pool.parallel_for(row_panels, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        const int64_t row = panel * rows, count = std::min(rows, n - row);
-        std::byte* transposed = thread_scratch(static_cast<size_t>(count * padded * element));
-        if (padded != tokens) std::memset(transposed, 0, static_cast<size_t>(count * padded * element));
-        transpose(t, {0, tokens}, 0, count, offset(dy, first * lddy + row, t), lddy, transposed, padded);
-        for (int64_t p = 0; p < column_panels; ++p) {
-          const int64_t columns = std::min(kPanelColumns, k - p * kPanelColumns);
-          const Product& product =
-              product_for({count, columns, padded, padded, lddw, padded, 1, 0, 0, t, DType::kF32, false, false, true},
-                          &packing_product(t, columns, padded).w);
-          execute(product, transposed, base + static_cast<size_t>(p) * panel_bytes, dw + row * lddw + p * kPanelColumns,
-                  nullptr);
-        }
-      }
+    const void* block = offset(x, first * k, t);
+    if (padded != tokens) {  // rows of zeros behind the last token
+      padding.assign(static_cast<size_t>(padded * k) * element, std::byte{0});
+      std::memcpy(padding.data(), block, static_cast<size_t>(tokens * k) * element);
+      block = padding.data();
+    }
+    const auto& layout = packed_layout(t, k, padded);
+    packed.resize(layout.get_size());
+    pack_columns(pool, t, k, padded, t, block, k, 1, packed.data());
+    const std::byte* b = packed.data();
+    pool.parallel_for(n, rows, [&](int64_t begin, int64_t end) {
+      const int64_t count = end - begin;
+      std::byte* transposed = thread_scratch(static_cast<size_t>(count * padded) * element);
+      if (padded != tokens) std::memset(transposed, 0, static_cast<size_t>(count * padded) * element);
+      transpose(t, {0, tokens}, 0, count, offset(dy, first * n + begin, t), n, transposed, padded);
+      multiply_rows(layout, t, count, k, padded, transposed, b, DType::kF32, dw + begin * k, {.accumulate = true});
     });
   }
 }
@@ -290,8 +293,8 @@ void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int6
     if (!accumulate) std::memset(c, 0, static_cast<size_t>(m * n) * size_of(tc));
     return;
   }
-  execute(product_for({m, n, k, 0, n, transpose_a ? 1 : k, transpose_a ? m : 1, transpose_b ? 1 : n,
-                       transpose_b ? k : 1, t, tc, false, false, accumulate}),
+  execute(product_for({m, n, k, transpose_a ? 1 : k, transpose_a ? m : 1, transpose_b ? 1 : n, transpose_b ? k : 1, t,
+                       tc, false, false, accumulate}),
           a, b, c, nullptr);
 }
 

@@ -17,7 +17,7 @@ enum class Activation : uint8_t { kNone, kRelu };
 
 bool has_fast_bf16();
 
-// The right operand of y = x * B, B [K, N], in oneDNN's own blocked layout, by panels of columns.
+// The right operand of y = x * B, B [K, N], in oneDNN's own blocked layout.
 class PackedMatrix {
  public:
   // w is float32, row-major: [N, K] (so B = w^T, the layer y = x w^T) or, if `transposed`, [K, N] (so B = w: the
@@ -28,13 +28,11 @@ class PackedMatrix {
   int64_t k() const { return k_; }
   DType dtype() const { return dtype_; }
   int64_t bytes() const { return static_cast<int64_t>(data_.size()); }
-  int64_t panels() const;
-  const void* panel(int64_t index) const { return data_.data() + index * panel_bytes_; }
+  const std::byte* data() const { return data_.data(); }
 
  private:
   DType dtype_ = DType::kF32;
   int64_t n_ = 0, k_ = 0;
-  size_t panel_bytes_ = 0;
   std::vector<std::byte> data_;
 };
 
@@ -44,19 +42,13 @@ struct Epilogue {
   bool accumulate = false;  // y += instead of y =
 };
 
-// y [m, N] (dtype ty, leading dimension ldy) = activation(x [m, K] * B + bias); x has B's dtype and leading dimension
-// ldx.
-void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x, int64_t ldx, DType ty, void* y,
-              int64_t ldy, const Epilogue& epilogue = {});
-
-// The same for panels [begin, end) of B in the calling thread; y points at the first panel's first column.
-void multiply_panels(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, const void* x, int64_t ldx, DType ty,
-                     void* y, int64_t ldy, const Epilogue& epilogue = {});
-int64_t panel_columns(int64_t n);  // columns of every panel but the last
+// y [m, N] (dtype ty) = activation(x [m, K] * B + bias); x has B's dtype.
+void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x, DType ty, void* y,
+              const Epilogue& epilogue = {});
 
 // dw [n, k] float32 += dy^T x: dy [m, n], x [m, k] of dtype t (the gradient of a layer's weight).
-void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, int64_t lddy,
-                         const void* x, int64_t ldx, float* dw, int64_t lddw);
+void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
+                         float* dw);
 
 // c [m, n] = or += a [m, k] * b [k, n], plain row-major operands of dtype t (transposed: stored as [k, m], [n, k]), in
 // the calling thread. For small or rare products.

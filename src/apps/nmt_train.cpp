@@ -1,0 +1,23 @@
+#include "config/app.h"
+#include "train/trainer.h"
+
+int main(int argc, char** argv) {
+  nmt::App app("nmt-train", "Train a translation model");
+  nmt::TrainOptions options;
+  options.declare(app.options());
+  app.prepare([&] { options.complete(app.options()); });
+  app.footer(
+      "Example:\n"
+      "  nmt-train --task transformer-base --train-sets train.en train.de --vocabs vocab.spm \\\n"
+      "      --valid-sets dev.en dev.de --valid-metrics cross-entropy bleu --model model.safetensors");
+  app.run([&] {
+    nmt::Trainer trainer(options, app.options().dump());
+    if (options.dry_run)
+      trainer.dry_run();
+    else if (options.dump_plan)
+      trainer.dump_plan();
+    else
+      trainer.run();
+  });
+  return app.main(argc, argv);
+}

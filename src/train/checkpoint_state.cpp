@@ -1,0 +1,104 @@
+#include "train/checkpoint_state.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/model_file.h"
+
+namespace nmt {
+namespace {
+
+std::string to_json(const TrainingState& s) {
+  return nlohmann::ordered_json{{"updates", s.progress.updates},
+                                {"epochs", s.progress.epochs},
+                                {"sentences", s.progress.sentences},
+                                {"tokens", s.progress.tokens},
+                                {"seconds", s.progress.seconds},
+                                {"position", {s.position.epoch, s.position.window, s.position.batch}},
+                                {"corpus", s.corpus},
+                                {"seed", s.seed},
+                                {"mean-norm", s.mean_norm},
+                                {"skipped", s.skipped},
+                                {"skipped-in-row", s.skipped_in_row},
+                                {"best", s.best},
+                                {"stalled", s.stalled},
+                                {"history", s.history}}
+      .dump();
+}
+
+TrainingState from_json(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  TrainingState s;
+  json.at("updates").get_to(s.progress.updates);
+  json.at("epochs").get_to(s.progress.epochs);
+  json.at("sentences").get_to(s.progress.sentences);
+  json.at("tokens").get_to(s.progress.tokens);
+  json.at("seconds").get_to(s.progress.seconds);
+  s.position = {json.at("position").at(0), json.at("position").at(1), json.at("position").at(2)};
+  json.at("corpus").get_to(s.corpus);
+  json.at("seed").get_to(s.seed);
+  json.at("mean-norm").get_to(s.mean_norm);
+  json.at("skipped").get_to(s.skipped);
+  json.at("skipped-in-row").get_to(s.skipped_in_row);
+  json.at("best").get_to(s.best);
+  json.at("stalled").get_to(s.stalled);
+  json.at("history").get_to(s.history);
+  return s;
+}
+
+}  // namespace
+
+void write_checkpoint(const std::string& path, const Model& model, Optimizer& optimizer, const TrainingState& state,
+                      const std::string& options) {
+  ModelContent content;
+  content.metadata[std::string(kConfigKey)] = model.transformer.config().to_json();
+  content.metadata[std::string(kProgressKey)] = to_json(state);
+  content.metadata[std::string(kTrainingKey)] = options;
+  content.source_vocabulary = model.source_vocabulary;
+  content.target_vocabulary = model.target_vocabulary;
+  content.shared_vocabulary = model.shared_vocabulary;
+  const auto add = [&](std::string_view prefix, std::span<const float> buffer) {
+    for (const auto& e : model.parameters.entries())
+      content.tensors.push_back(
+          {std::string(prefix) + e.name, e.shape,
+           buffer.subspan(static_cast<size_t>(e.offset), static_cast<size_t>(e.shape.elements()))});
+  };
+  add("", model.parameters.values());
+  add(kAdamMeanPrefix, optimizer.mean());
+  add(kAdamVariancePrefix, optimizer.variance());
+  if (!optimizer.smoothed().empty()) add(kSmoothedPrefix, optimizer.smoothed());
+  write_model(path, content);
+}
+
+TrainingState read_checkpoint(const std::string& path, Model& model, Optimizer& optimizer) {
+  const ModelFile file = ModelFile::open(path);
+  require(file.config() == model.transformer.config().to_json(),
+          "{} belongs to another model: its configuration differs (use --restart to begin anew)", path);
+  require(file.source_vocabulary() == model.source_vocabulary && file.target_vocabulary() == model.target_vocabulary,
+          "{} belongs to another vocabulary (use --restart to begin anew)", path);
+  const std::string* progress = file.metadata(kProgressKey);
+  require(progress != nullptr, "{} is a model without the state of its training (use --restart to begin anew)", path);
+  TrainingState state;
+  try {
+    state = from_json(*progress);
+  } catch (const nlohmann::json::exception&) {
+    user_error("{}: the state of the training is damaged", path);
+  }
+  const auto read = [&](std::string_view prefix, std::span<float> buffer) {
+    for (const auto& e : model.parameters.entries())
+      file.read(std::string(prefix) + e.name, e.shape,
+                buffer.subspan(static_cast<size_t>(e.offset), static_cast<size_t>(e.shape.elements())));
+  };
+  read("", model.parameters.values());
+  read(kAdamMeanPrefix, optimizer.mean());
+  read(kAdamVariancePrefix, optimizer.variance());
+  if (file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name)) {
+    optimizer.start_smoothing(model.parameters.values());
+    if (!optimizer.smoothed().empty()) read(kSmoothedPrefix, optimizer.smoothed());
+  } else {
+    optimizer.start_smoothing(model.parameters.values());
+  }
+  return state;
+}
+
+}  // namespace nmt

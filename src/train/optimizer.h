@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "nn/parameters.h"
+#include "train/train_options.h"
+
+namespace nmt {
+
+// The learning rate of update `step` (from 1): peak * min(step / warmup, sqrt(warmup / step)); with the paper's peak,
+// scale * (d_model * warmup)^-0.5, this is equation 3 of "Attention Is All You Need".
+double learning_rate(const TrainOptions& options, int64_t step);
+
+// Adam (Kingma and Ba 2015) on flat buffers, with exponential smoothing of the parameters on request.
+class Optimizer {
+ public:
+  Optimizer(const TrainOptions& options, int64_t parameters);
+
+  // Euclidean norm of the gradients, each multiplied by nothing; the same bits whatever the number of threads.
+  static double norm(ThreadPool& pool, std::span<const float> gradients);
+
+  // One update with gradients * gradient_scale at learning rate `rate`; sets the gradients to zero. step counts from 1.
+  void update(ThreadPool& pool, Parameters& parameters, int64_t step, double rate, double gradient_scale);
+
+  std::span<float> mean() { return mean_; }
+  std::span<float> variance() { return variance_; }
+  std::span<float> smoothed() { return smoothed_; }  // empty where smoothing is off
+  void start_smoothing(std::span<const float> values);
+
+ private:
+  double beta1_, beta2_, epsilon_, smoothing_;
+  std::vector<float> mean_, variance_, smoothed_;
+};
+
+}  // namespace nmt

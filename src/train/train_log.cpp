@@ -1,0 +1,109 @@
+#include "train/train_log.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace nmt {
+namespace {
+
+nlohmann::ordered_json object(const char* kind, const Progress& p) {
+  return {
+      {"kind", kind}, {"epoch", p.epochs + 1}, {"update", p.updates}, {"sentences", p.sentences}, {"tokens", p.tokens}};
+}
+
+// JSON has no NaN or infinity.
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+std::string with_commas(int64_t value) {
+  std::string text = std::to_string(value);
+  for (auto i = static_cast<int64_t>(text.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3)
+    text.insert(static_cast<size_t>(i), 1, ',');
+  return text;
+}
+
+TrainLog::TrainLog(const std::string& path) : terminal_(::isatty(STDERR_FILENO) != 0) {
+  if (path.empty()) return;
+  json_ = std::fopen(path.c_str(), "a");
+  require(json_ != nullptr, "--log-json: cannot write {}: {}", path, std::strerror(errno));
+}
+
+TrainLog::~TrainLog() {
+  clear_bar();
+  if (json_ != nullptr) std::fclose(json_);
+}
+
+void TrainLog::json(const std::string& line) {
+  if (json_ == nullptr) return;
+  std::fputs((line + "\n").c_str(), json_);
+  std::fflush(json_);
+}
+
+void TrainLog::update(const Progress& p, const Update& u) {
+  clear_bar();
+  log::info("Ep. {} : Up. {} : Sen. {} : Cost {:.8f} : Time {:.2f}s : {:.2f} words/s : gNorm {:.4f} : L.r. {:.4e}",
+            p.epochs + 1, p.updates, with_commas(p.sentences), u.cost, u.seconds, u.tokens_per_second, u.gradient_norm,
+            u.learning_rate);
+  for (const auto& [part, norm] : u.part_norms) log::info("    gNorm {:<32} {:.6f}", part, norm);
+  auto line = object("update", p);
+  line["cost"] = number(u.cost);
+  line["seconds"] = u.seconds;
+  line["words_per_second"] = u.tokens_per_second;
+  line["gradient_norm"] = number(u.gradient_norm);
+  line["learning_rate"] = u.learning_rate;
+  line["wait_share"] = u.wait_share;
+  line["padded_share"] = u.padded_share;
+  if (!u.part_norms.empty()) line["gradient_norms"] = u.part_norms;
+  json(line.dump());
+}
+
+void TrainLog::validation(const Progress& p, const std::string& metric, double value, bool best, int64_t stalled) {
+  clear_bar();
+  log::info("[valid] Ep. {} : Up. {} : {} : {:.6g} : {}", p.epochs + 1, p.updates, metric, value,
+            best ? "new best" : fmt::format("stalled {} times", stalled));
+  auto line = object("validation", p);
+  line["metric"] = metric;
+  line["value"] = number(value);
+  line["best"] = best;
+  json(line.dump());
+}
+
+void TrainLog::event(const Progress& p, const std::string& kind, const std::string& text) {
+  clear_bar();
+  if (kind == "warning")
+    log::warn("{}", text);
+  else
+    log::info("{}", text);
+  auto line = object(kind.c_str(), p);
+  line["text"] = text;
+  json(line.dump());
+}
+
+void TrainLog::bar(double done, double rate, double left) {
+  if (!terminal_) return;
+  constexpr int kWidth = 30;
+  const int filled = static_cast<int>(std::clamp(done, 0.0, 1.0) * kWidth);
+  std::fprintf(stderr, "\r[%s%s] %3.0f%%  %.0f words/s  %d:%02d:%02d left ",
+               std::string(static_cast<size_t>(filled), '#').c_str(),
+               std::string(static_cast<size_t>(kWidth - filled), ' ').c_str(), done * 100, rate,
+               static_cast<int>(left / 3600), static_cast<int>(left / 60) % 60, static_cast<int>(left) % 60);
+  bar_shown_ = true;
+}
+
+void TrainLog::clear_bar() {
+  if (std::exchange(bar_shown_, false)) std::fputs("\r\033[K", stderr);
+}
+
+}  // namespace nmt

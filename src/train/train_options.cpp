@@ -1,0 +1,166 @@
+#include "train/train_options.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.h"
+#include "train/amount.h"
+
+namespace nmt {
+
+void TrainOptions::declare(Options& o) {
+  const auto amount = [](std::string name) {
+    return [name](const std::string& text) { Amount::parse_list(name, text); };
+  };
+  std::vector<std::string> names = {""};
+  for (const Task& t : tasks()) names.push_back(t.name);
+  o.group("What to train");
+  o.add("task", task, "A whole recipe by name; options given besides it win").choices(names);
+  o.add("model", model_path, "The model file to write; checkpoints stand beside it");
+  o.add("vocabs", vocabs, "Vocabulary of both sides, or of source and target").required();
+  data.declare(o);
+  model.declare(o);
+  o.add("transformer-depth-scaling", depth_scaling,
+        "Start the matrices that end a sub-layer smaller, by (layers)^-0.5: deep models on little data learn with it");
+  o.group("Optimisation");
+  o.add("learn-rate", learn_rate, "Highest learning rate; 0: the paper's, d_model^-0.5 * warm-up^-0.5").range(0, 100);
+  o.add("lr-scale", lr_scale, "Multiplies the paper's learning rate").range(0, 1000);
+  o.add("lr-warmup", lr_warmup,
+        "Updates over which the learning rate rises; then it falls with the inverse square root")
+      .range(1, 1e9);
+  o.add("optimizer-params", adam, "Adam's beta1, beta2 and epsilon");
+  o.add("label-smoothing", label_smoothing, "Probability spread evenly over the vocabulary in the training loss")
+      .range(0, 0.99);
+  o.add("clip-norm", clip_norm, "Longest gradient; a longer one is shortened to it; 0: never").range(0, 1e9);
+  o.add("exponential-smoothing", exponential_smoothing,
+        "Keep parameters averaged over updates, new ones with this weight, for validation and the saved model; 0: off")
+      .range(0, 1);
+  o.add("optimizer-delay", optimizer_delay, "Batches whose gradients make one update").range(1, 100000);
+  o.add(
+       "skip-factor", skip_factor,
+       "Skip an update whose gradient is this many times longer than their running mean; 0: only NaN and infinite ones")
+      .range(0, 1e9);
+  o.add("skip-limit", skip_limit, "End after so many skipped updates in a row").range(1, 1e9);
+  o.group("Length of the training");
+  o.add("after", after,
+        "Stop after updates (100Ku), epochs (10e), target tokens (1Gt) or time (30min); first of a list")
+      .check(amount("after"));
+  o.add("seed", seed, "Seed of everything that is random");
+  o.add("precision", precision, "Matrix products and activations; auto: bf16 where the CPU is fast at it")
+      .choices({"auto", "f32", "bf16"});
+  o.add("cpu-threads", threads, "Threads; 0: one a core").range(0, 4096);
+  o.group("Validation");
+  o.add("valid-sets", valid_sets, "Source and target of the validation set");
+  o.add("valid-metrics", valid_metrics,
+        "What to measure; early stopping looks at the first: cross-entropy, perplexity, bleu, chrf")
+      .check([](const std::string& m) {
+        require(m == "cross-entropy" || m == "perplexity" || m == "bleu" || m == "chrf",
+                "--valid-metrics: '{}' is not one of: cross-entropy, perplexity, bleu, chrf", m);
+      });
+  o.add("valid-freq", valid_freq, "Validate every so many updates, epochs, tokens or minutes")
+      .check(amount("valid-freq"));
+  o.add("valid-batch-words", valid_batch_words, "Target tokens of a validation batch").range(1, 1e9);
+  o.add("early-stopping", early_stopping, "End after so many validations without a better value; 0: never")
+      .range(0, 1e9);
+  o.add("valid-translation-output", valid_output,
+        "Write the translations of the validation set here ({U}: the update)");
+  o.add("beam-size", beam_size, "Beam of validation's translations").range(1, 100);
+  o.add("alpha", alpha, "Length penalty of validation's translations").range(0, 10);
+  o.group("Saving");
+  o.add("save-freq", save_freq, "Save every so many updates, epochs, tokens or minutes").check(amount("save-freq"));
+  o.add("keep-last", keep_last, "How many saved models to keep; 0: all").range(0, 1e9);
+  o.add("restart", restart, "Begin anew although a checkpoint exists");
+  o.group("Reports");
+  o.add("disp-freq", disp_freq, "Print a line every so many updates, epochs, tokens or seconds")
+      .check(amount("disp-freq"));
+  o.add("log", log_file, "Append the log to this file too");
+  o.add("log-json", log_json, "Append the log to this file, one JSON object a line");
+  o.add("log-gradients", log_gradients, "Print the gradient's norm of each part of the model with each line");
+  o.add("quiet", quiet, "Only warnings and errors");
+  o.add("dry-run", dry_run, "Print parameters, memory, updates of an epoch and the estimated time, and end");
+  o.add("dump-plan", dump_plan, "Print the plan of the first update as a table, and end");
+  o.add("profile", profile, "Print time by op at the end");
+}
+
+void TrainOptions::complete(Options& o) {
+  if (!task.empty()) {
+    const auto found = std::ranges::find(tasks(), task, &Task::name);
+    for (const auto& [name, value] : found->settings) {
+      Option* option = o.find(name);
+      check(option != nullptr, "task {} sets the unknown option {}", task, name);
+      if (!option->given()) option->set({value});
+    }
+  }
+  require(vocabs.size() <= 2, "--vocabs takes one or two files, not {}", vocabs.size());
+  require(adam.size() == 3 && adam[0] >= 0 && adam[0] < 1 && adam[1] >= 0 && adam[1] < 1 && adam[2] > 0,
+          "--optimizer-params takes beta1 and beta2 in [0, 1) and a positive epsilon");
+  require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
+          valid_sets.size());
+  require(model_path.ends_with(".safetensors"), "--model: '{}' must end with .safetensors", model_path);
+  require(!o.find("early-stopping")->given() || !valid_sets.empty(), "--early-stopping needs --valid-sets");
+  if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+const std::vector<Task>& tasks() {
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  static const std::vector<Task> all = [] {
+    // Section 5 and Table 3 of "Attention Is All You Need": the base model's settings are the options' defaults.
+    const auto with = [](Settings more) {
+      Settings settings = {{"after", "100Ku"}, {"save-freq", "10min"}};
+      settings.insert(settings.end(), more.begin(), more.end());
+      return settings;
+    };
+    std::vector<Task> list;
+    list.push_back({"transformer-base", "the base model: 100,000 updates of 25,000 + 25,000 tokens", with({})});
+    const Settings big = {{"dim-emb", "1024"},
+                          {"transformer-dim-ffn", "4096"},
+                          {"transformer-heads", "16"},
+                          {"transformer-dropout", "0.3"}};
+    auto settings = with(big);
+    settings[0].second = "300Ku";
+    list.push_back({"transformer-big", "the big model: 300,000 updates", settings});
+    const auto row = [&](const char* name, const char* help, Settings more) {
+      list.push_back({name, help, with(more)});
+    };
+    const auto heads = [&](const char* name, const char* h, const char* d) {
+      row(name, "Table 3 (A)", {{"transformer-heads", h}, {"transformer-dim-key", d}, {"transformer-dim-value", d}});
+    };
+    heads("table3-A-1head", "1", "512");
+    heads("table3-A-4heads", "4", "128");
+    heads("table3-A-16heads", "16", "32");
+    heads("table3-A-32heads", "32", "16");
+    row("table3-B-dk16", "Table 3 (B)", {{"transformer-dim-key", "16"}});
+    row("table3-B-dk32", "Table 3 (B)", {{"transformer-dim-key", "32"}});
+    row("table3-C-2layers", "Table 3 (C)", {{"enc-depth", "2"}, {"dec-depth", "2"}});
+    row("table3-C-4layers", "Table 3 (C)", {{"enc-depth", "4"}, {"dec-depth", "4"}});
+    row("table3-C-8layers", "Table 3 (C)", {{"enc-depth", "8"}, {"dec-depth", "8"}});
+    row("table3-C-d256", "Table 3 (C)",
+        {{"dim-emb", "256"}, {"transformer-dim-key", "32"}, {"transformer-dim-value", "32"}});
+    row("table3-C-d1024", "Table 3 (C)",
+        {{"dim-emb", "1024"}, {"transformer-dim-key", "128"}, {"transformer-dim-value", "128"}});
+    row("table3-C-ff1024", "Table 3 (C)", {{"transformer-dim-ffn", "1024"}});
+    row("table3-C-ff4096", "Table 3 (C)", {{"transformer-dim-ffn", "4096"}});
+    row("table3-D-dropout0", "Table 3 (D)", {{"transformer-dropout", "0"}});
+    row("table3-D-dropout0.2", "Table 3 (D)", {{"transformer-dropout", "0.2"}});
+    row("table3-D-smoothing0", "Table 3 (D)", {{"label-smoothing", "0"}});
+    row("table3-D-smoothing0.2", "Table 3 (D)", {{"label-smoothing", "0.2"}});
+    list.push_back({"transformer-tiny",
+                    "a small model for a few ten thousand pairs: 4 + 4 layers of 128, dropout 0.3 (Wu et al. 2021)",
+                    {{"dim-emb", "128"},
+                     {"transformer-dim-ffn", "256"},
+                     {"transformer-heads", "4"},
+                     {"enc-depth", "4"},
+                     {"dec-depth", "4"},
+                     {"transformer-dropout", "0.3"},
+                     {"learn-rate", "0.005"},
+                     {"lr-warmup", "2000"},
+                     {"mini-batch-words", "8192"},
+                     {"after", "8000u"},
+                     {"save-freq", "1e"},
+                     {"keep-last", "10"}}});
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace nmt

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/model_config.h"
+#include "text/corpus_options.h"
+
+namespace nmt {
+
+// Everything that nmt-train is told.
+struct TrainOptions {
+  std::string task;
+  std::string model_path = "model.safetensors";
+  std::vector<std::string> vocabs;
+  bool depth_scaling = false;
+  ModelConfig model;
+  DataOptions data;
+
+  // Optimisation; the defaults are those of sections 5.3 and 5.4.
+  double learn_rate = 0;  // the highest; 0: lr_scale * d_model^-0.5 * lr_warmup^-0.5, as the paper's schedule has it
+  double lr_scale = 1;
+  int64_t lr_warmup = 4000;
+  std::vector<double> adam = {0.9, 0.98, 1e-9};
+  double label_smoothing = 0.1;
+  double clip_norm = 0;
+  double exponential_smoothing = 0;
+  int optimizer_delay = 1;
+  double skip_factor = 0;
+  int skip_limit = 100;
+
+  std::string after = "100Ku";
+  uint64_t seed = 1;
+  std::string precision = "auto";
+  int threads = 0;
+
+  std::vector<std::string> valid_sets;
+  std::vector<std::string> valid_metrics = {"cross-entropy"};
+  std::string valid_freq = "5Ku";
+  int64_t valid_batch_words = 4000;
+  int early_stopping = 0;
+  std::string valid_output;
+  int beam_size = 4;
+  double alpha = 0.6;
+
+  std::string save_freq = "5Ku";
+  int keep_last = 5;
+  bool restart = false;
+
+  std::string disp_freq = "100u";
+  std::string log_file, log_json;
+  bool log_gradients = false, quiet = false;
+
+  bool dry_run = false, dump_plan = false, profile = false;
+
+  void declare(Options& options);
+  // Fills in the task's recipe where an option was not given, and checks what belongs together. Throws UserError.
+  void complete(Options& options);
+};
+
+// Names of the recipes of --task, with what they set: option name and value.
+struct Task {
+  std::string name, help;
+  std::vector<std::pair<std::string, std::string>> settings;
+};
+const std::vector<Task>& tasks();
+
+}  // namespace nmt

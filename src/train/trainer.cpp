@@ -1,0 +1,304 @@
+#include "train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "config/app.h"
+#include "io/checkpoint.h"
+#include "io/model_file.h"
+#include "ops/fusion.h"
+
+namespace nmt {
+namespace {
+
+volatile std::sig_atomic_t stop_signal = 0;
+void on_signal(int number) { stop_signal = number; }
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+DType dtype_of(const std::string& precision) {
+  if (precision == "auto") return cpu::has_fast_bf16() ? DType::kBF16 : DType::kF32;
+  return precision == "bf16" ? DType::kBF16 : DType::kF32;
+}
+
+constexpr size_t kBatchesAhead = 8;
+constexpr double kNormMemory = 0.99;  // of the running mean of gradient norms
+
+}  // namespace
+
+Trainer::Trainer(const TrainOptions& options, std::string dump)
+    : options_(options),
+      dump_(std::move(dump)),
+      ends_(Amount::parse_list("after", options.after)),
+      valid_every_(Amount::parse("valid-freq", options.valid_freq)),
+      save_every_(Amount::parse("save-freq", options.save_freq)),
+      display_every_(Amount::parse("disp-freq", options.disp_freq)),
+      runtime_(options.threads, dtype_of(options.precision)),
+      log_(options.log_json) {
+  log::set_quiet(options_.quiet);
+  if (!options_.log_file.empty()) log::copy_to_file(options_.log_file);
+  const auto& v = options_.vocabs;
+  source_ = Vocab::load(v.front());
+  target_ = v.size() > 1 && v[1] != v[0] ? Vocab::load(v[1]) : source_;
+  ModelConfig& config = options_.model;
+  config.source_vocabulary = source_->size();
+  config.target_vocabulary = target_->size();
+  config.source_eos = source_->eos_id();
+  config.eos = target_->eos_id();
+  config.validate();
+  model_ = std::make_unique<Model>(config);
+  model_->source_vocabulary = source_->bytes();
+  model_->target_vocabulary = target_->bytes();
+  model_->shared_vocabulary = source_ == target_;
+  model_->parameters.allocate(true);
+  optimizer_ = std::make_unique<Optimizer>(options_, model_->parameters.size());
+  runtime_.seed = options_.seed;
+}
+
+std::string Trainer::prefix() const {
+  return options_.model_path.substr(0, options_.model_path.size() - std::string(".safetensors").size());
+}
+
+std::span<const float> Trainer::served_values() {
+  const auto smoothed = optimizer_->smoothed();
+  return smoothed.empty() ? model_->parameters.values() : smoothed;
+}
+
+void Trainer::load_data() {
+  require(!options_.data.train_sets.empty(), "--train-sets is missing (see --help)");
+  const double start = now();
+  corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, options_.threads);
+  const auto& c = corpus_->counts();
+  log::info("training data: {} pairs of {}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
+            with_commas(c.read), with_commas(c.source_words), with_commas(c.target_words), now() - start);
+  if (!options_.valid_sets.empty()) validator_ = std::make_unique<Validator>(options_, source_, target_);
+}
+
+void Trainer::start_or_resume() {
+  const std::string checkpoint = prefix() + ".state";
+  state_.seed = options_.seed;
+  state_.corpus = corpus_->fingerprint();
+  if (!options_.restart && std::filesystem::exists(checkpoint)) {
+    state_ = read_checkpoint(checkpoint, *model_, *optimizer_);
+    require(state_.seed == options_.seed, "{} was made with --seed {} (use --restart to begin anew)", checkpoint,
+            state_.seed);
+    require(state_.corpus == corpus_->fingerprint(),
+            "{} was made with other training data or --max-length (use --restart to begin anew)", checkpoint);
+    log::info("resumed from {} at update {}", checkpoint, state_.progress.updates);
+  } else {
+    model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
+    optimizer_->start_smoothing(model_->parameters.values());
+  }
+  runtime_.parameters_changed();
+  auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
+  batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
+  log::info("model: {} parameters; {} precision; {} threads; {} kernels", with_commas(model_->parameters.size()),
+            name_of(runtime_.compute()), options_.threads, cpu::instruction_set());
+}
+
+std::vector<Batch> Trainer::next_batches(Step& step) {
+  std::vector<Batch> batches;
+  while (static_cast<int>(batches.size()) < options_.optimizer_delay) {
+    TrainingBatch next = batches_->next();
+    step.tokens += next.batch.target_words();
+    step.sentences += next.batch.sentences();
+    shown_.counts.add(next.batch);
+    epoch_counts_.add(next.batch);
+    step.next = next.next;
+    step.epoch_ended = next.ends_epoch();
+    batches.push_back(std::move(next.batch));
+    if (step.epoch_ended) break;  // an update does not span epochs
+  }
+  return batches;
+}
+
+// Adds up the gradients of the mean loss over all target tokens of the update.
+void Trainer::accumulate(const std::vector<Batch>& batches, Step& step) {
+  const float weight = 1.f / static_cast<float>(step.tokens);
+  // Each batch of an update draws masks of its own.
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const Batch& b = batches[i];
+    runtime_.step = static_cast<uint32_t>(state_.progress.updates * options_.optimizer_delay + static_cast<int64_t>(i));
+    const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
+    Graph graph(runtime_, fusion_rules());
+    Leaves leaves(graph, model_->parameters, true);
+    const Expr loss = model_->transformer.loss(leaves, input, &weight, options_.label_smoothing);
+    graph.backward(loss);
+    graph.run({loss});
+    step.loss += graph.scalar(loss);
+  }
+  step.norm = Optimizer::norm(runtime_.pool(), model_->parameters.gradients());
+}
+
+bool Trainer::apply(const Step& step) {
+  auto& s = state_;
+  const bool finite = std::isfinite(step.loss) && std::isfinite(step.norm);
+  const bool exploded =
+      finite && options_.skip_factor > 0 && s.mean_norm > 0 && step.norm > options_.skip_factor * s.mean_norm;
+  ++s.progress.updates;
+  if (!finite || exploded) {
+    std::ranges::fill(model_->parameters.gradients(), 0.f);
+    ++s.skipped;
+    ++s.skipped_in_row;
+    log_.event(s.progress, "warning",
+               fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", s.progress.updates,
+                           step.loss, step.norm, s.skipped));
+    if (s.skipped_in_row >= options_.skip_limit)
+      fail("{} updates in a row were skipped; the last good checkpoint is {}", s.skipped_in_row,
+           std::filesystem::exists(prefix() + ".state") ? prefix() + ".state" : "not written yet");
+    return false;
+  }
+  s.skipped_in_row = 0;
+  s.mean_norm = s.mean_norm == 0 ? step.norm : kNormMemory * s.mean_norm + (1 - kNormMemory) * step.norm;
+  const bool clip = options_.clip_norm > 0 && step.norm > options_.clip_norm;
+  if (options_.log_gradients) norms_of_parts_ = part_norms();
+  optimizer_->update(runtime_.pool(), model_->parameters, s.progress.updates,
+                     learning_rate(options_, s.progress.updates), clip ? options_.clip_norm / step.norm : 1);
+  runtime_.parameters_changed();
+  return true;
+}
+
+// The gradient's norm of each layer's sub-layers and of the embeddings.
+std::map<std::string, double> Trainer::part_norms() {
+  std::map<std::string, double> squares;
+  for (const auto& e : model_->parameters.entries()) {
+    std::string part = e.name.substr(0, e.name.rfind('.'));
+    for (const char* inner : {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".norm"})
+      if (part.ends_with(inner)) part.erase(part.rfind('.'));
+    const double norm = Optimizer::norm(runtime_.pool(), model_->parameters.gradients(e));
+    squares[part] += norm * norm;
+  }
+  for (auto& [part, value] : squares) value = std::sqrt(value);
+  return squares;
+}
+
+void Trainer::display(const Step& step) {
+  auto& s = shown_;
+  const double tokens = static_cast<double>(std::max<int64_t>(1, s.tokens)), time = std::max(1e-9, s.seconds);
+  log_.update(state_.progress, {.cost = s.loss / tokens,
+                                .seconds = s.seconds,
+                                .tokens_per_second = static_cast<double>(s.tokens) / time,
+                                .gradient_norm = step.norm,
+                                .learning_rate = learning_rate(options_, state_.progress.updates),
+                                .wait_share = (batches_->wait_seconds() - s.wait) / time,
+                                .padded_share = s.counts.padded_share(),
+                                .part_norms = norms_of_parts_});
+  const double wait = batches_->wait_seconds();
+  s = {};
+  s.wait = wait;
+}
+
+void Trainer::validate() {
+  if (validator_ == nullptr) return;
+  const auto served = served_values();
+  std::vector<float> trained;  // put back afterwards
+  if (!optimizer_->smoothed().empty()) {
+    const auto values = model_->parameters.values();
+    trained.assign(values.begin(), values.end());
+    std::ranges::copy(served, values.begin());
+    runtime_.parameters_changed();
+  }
+  const auto measured = validator_->measure(runtime_, *model_, state_.progress.updates);
+  if (!trained.empty()) {
+    std::ranges::copy(trained, model_->parameters.values().begin());
+    runtime_.parameters_changed();
+  }
+  for (const auto& metric : options_.valid_metrics) {
+    const double value = measured.at(metric);
+    const auto best = state_.best.find(metric);
+    const bool better = best == state_.best.end() || Validator::is_better(metric, value, best->second);
+    if (metric == options_.valid_metrics.front()) state_.stalled = better ? 0 : state_.stalled + 1;
+    if (better) {
+      state_.best[metric] = value;
+      model_->save(fmt::format("{}.best-{}.safetensors", prefix(), metric), served_values());
+    }
+    log_.validation(state_.progress, metric, value, better, state_.stalled);
+    state_.history.push_back(
+        fmt::format(R"({{"update":{},"metric":"{}","value":{}}})", state_.progress.updates, metric, value));
+  }
+}
+
+void Trainer::save(bool numbered) {
+  const auto served = served_values();
+  const bool by_epoch = save_every_.unit == Amount::Unit::kEpochs;
+  if (numbered) {
+    model_->save(fmt::format("{}.{}{}.safetensors", prefix(), by_epoch ? "epoch" : "iter",
+                             by_epoch ? state_.progress.epochs : state_.progress.updates),
+                 served);
+    if (options_.keep_last > 0)
+      remove_old_checkpoints(fmt::format("{}.{}*.safetensors", prefix(), by_epoch ? "epoch" : "iter"),
+                             options_.keep_last);
+  }
+  model_->save(options_.model_path, served);
+  write_checkpoint(prefix() + ".state", *model_, *optimizer_, state_, dump_);
+  log_.event(state_.progress, "save",
+             fmt::format("saved {} at update {}", options_.model_path, state_.progress.updates));
+}
+
+bool Trainer::finished() const {
+  for (const Amount& end : ends_)
+    if (end.reached(state_.progress)) return true;
+  return options_.early_stopping > 0 && state_.stalled >= options_.early_stopping;
+}
+
+double Trainer::done_share() const {
+  double share = 0;
+  for (const Amount& end : ends_)
+    if (end.count > 0) share = std::max(share, end.measured(state_.progress) / end.count);
+  return share;
+}
+
+void Trainer::run() {
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGINT, on_signal);
+  load_data();
+  start_or_resume();
+  int64_t saved_at = std::filesystem::exists(prefix() + ".state") ? state_.progress.updates : -1;
+  while (!finished()) {
+    const double start = now();
+    const Progress before = state_.progress;
+    Step step;
+    const auto batches = next_batches(step);
+    accumulate(batches, step);
+    apply(step);
+
+    Progress& p = state_.progress;
+    p.sentences += step.sentences;
+    p.tokens += step.tokens;
+    p.epochs += step.epoch_ended ? 1 : 0;
+    state_.position = step.next;
+    const double seconds = now() - start;
+    p.seconds += seconds;
+    if (std::isfinite(step.loss)) shown_.loss += step.loss * static_cast<double>(step.tokens);
+    shown_.tokens += step.tokens;
+    shown_.seconds += seconds;
+    const double share = done_share(), rate = static_cast<double>(p.tokens) / std::max(1e-9, p.seconds);
+
+    if (display_every_.crossed(before, p) || p.updates == 1) display(step);
+    log_.bar(share, rate, share > 0 ? p.seconds * (1 - share) / share : 0);
+    if (step.epoch_ended) {
+      for (const auto& line : EpochReport{corpus_->counts(), epoch_counts_}.lines()) log_.event(p, "epoch", line);
+      epoch_counts_ = {};
+    }
+    const bool last = finished();
+    if (valid_every_.crossed(before, p) || (last && validator_ != nullptr)) validate();
+    if (stop_signal != 0) {
+      save(false);
+      log::info("stopped by signal {} at update {}; run again to go on", static_cast<int>(stop_signal), p.updates);
+      throw Exit{128 + stop_signal};
+    }
+    if (save_every_.crossed(before, p) || last || finished()) {
+      save(true);
+      saved_at = p.updates;
+    }
+  }
+  if (saved_at != state_.progress.updates) save(true);
+  log::info("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
+            state_.progress.epochs, with_commas(state_.progress.tokens));
+}
+
+}  // namespace nmt

@@ -1,0 +1,100 @@
+// What nmt-train tells without training: --dry-run and --dump-plan.
+#include <chrono>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "ops/fusion.h"
+#include "train/trainer.h"
+
+namespace nmt {
+namespace {
+
+// Resident memory of the process in bytes: the peak so far and now.
+struct Memory {
+  int64_t peak = 0, now = 0;
+};
+Memory memory() {
+  std::ifstream status("/proc/self/status");
+  Memory m;
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) m.peak = std::stoll(line.substr(6)) * 1024;
+    if (line.starts_with("VmRSS:")) m.now = std::stoll(line.substr(6)) * 1024;
+  }
+  return m;
+}
+
+double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+void Trainer::dry_run() {
+  load_data();
+  model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
+  const int64_t n = model_->parameters.size();
+  BatchStream stream(corpus_, options_.data, options_.seed);
+  int64_t updates = 0, in_update = 0, tokens = 0;
+  Batch largest;
+  const auto size = [](const Batch& b) { return b.source_words() + b.target_words(); };
+  for (bool ended = false; !ended;) {
+    TrainingBatch next = stream.next();
+    tokens += next.batch.target_words();
+    ended = next.ends_epoch();
+    if (++in_update == options_.optimizer_delay || ended) {
+      ++updates;
+      in_update = 0;
+    }
+    if (size(next.batch) > size(largest)) largest = std::move(next.batch);
+  }
+
+  // The largest batch is planned and run once for memory, and again for time.
+  double seconds = 0;
+  Step step;
+  step.tokens = largest.target_words();
+  for (int pass = 0; pass < 2; ++pass) {
+    const auto start = std::chrono::steady_clock::now();
+    accumulate({largest}, step);
+    optimizer_->update(runtime_.pool(), model_->parameters, 1, 0, 0);
+    runtime_.parameters_changed();
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  const double rate = static_cast<double>(step.tokens) / seconds;
+  fmt::print("parameters: {}\n", with_commas(n));
+  fmt::print(
+      "memory: parameters, gradients and optimizer {:.0f} MB, packed matrices {:.0f} MB, largest batch {:.0f} MB\n",
+      megabytes(n * (optimizer_->smoothed().empty() ? 16 : 20)), megabytes(runtime_.packed_bytes()),
+      megabytes(runtime_.arena_bytes()));
+  fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", largest.sentences(), largest.source_words(),
+             largest.target_words());
+  fmt::print("epoch: {} updates, {} target tokens\n", with_commas(updates), with_commas(tokens));
+  fmt::print("speed: {:.0f} target tokens/s, {:.1f} min an epoch\n", rate, static_cast<double>(tokens) / rate / 60);
+  double total = -1;  // seconds, of the first end that is reached
+  for (const Amount& end : ends_) {
+    if (end.count <= 0) continue;
+    const double per_unit = end.unit == Amount::Unit::kUpdates
+                                ? static_cast<double>(tokens) / static_cast<double>(updates) / rate
+                            : end.unit == Amount::Unit::kEpochs ? static_cast<double>(tokens) / rate
+                            : end.unit == Amount::Unit::kTokens ? 1 / rate
+                                                                : 1;
+    const double needed = end.count * per_unit;
+    if (total < 0 || needed < total) total = needed;
+  }
+  if (total >= 0) fmt::print("time to --after {}: {:.1f} h\n", options_.after, total / 3600);
+}
+
+void Trainer::dump_plan() {
+  load_data();
+  start_or_resume();
+  runtime_.enable_profile();
+  const Memory before = memory();
+  Step step;
+  const auto batches = next_batches(step);
+  accumulate(batches, step);
+  const Memory after = memory();
+  fmt::print("{}", runtime_.plan_table());
+  fmt::print("arena {:.1f} MB, packed matrices {:.1f} MB, together {:.1f} MB; peak memory rose by {:.1f} MB\n",
+             megabytes(runtime_.arena_bytes()), megabytes(runtime_.packed_bytes()),
+             megabytes(runtime_.arena_bytes() + runtime_.packed_bytes()), megabytes(after.peak - before.now));
+}
+
+}  // namespace nmt
