@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <regex>
 #include <unordered_map>
 
 #include <sentencepiece_trainer.h>
@@ -88,13 +87,20 @@ std::string quoted_list(const std::vector<std::string>& values) {
   return list;
 }
 
+// The digits after `mark`, empty without it.
+std::string number_after(std::string_view text, std::string_view mark) {
+  const size_t at = text.find(mark);
+  if (at == text.npos) return {};
+  text.remove_prefix(at + mark.size());
+  return std::string(text.substr(0, text.find_first_not_of("0123456789")));
+}
+
 [[noreturn]] void explain(const std::string& message, const SentencePieceTraining& settings) {
-  std::smatch found;
-  if (std::regex_search(message, found, std::regex("value <= ([0-9]+)")))
-    user_error("--size {} is too large for this text: at most {} pieces can be made", settings.size, found[1].str());
-  if (std::regex_search(message, found, std::regex("required_chars. [0-9]+ vs ([0-9]+)")))
+  if (const auto most = number_after(message, "value <= "); !most.empty())
+    user_error("--size {} is too large for this text: at most {} pieces can be made", settings.size, most);
+  if (const auto needed = number_after(message, fmt::format("required_chars. {} vs ", settings.size)); !needed.empty())
     user_error("--size {} is too small: the text needs more than {} pieces; or take a lower --character-coverage",
-               settings.size, found[1].str());
+               settings.size, needed);
   user_error("SentencePiece cannot train on this text: {}", message);
 }
 

@@ -253,8 +253,7 @@ class Trainer {
       touched_.insert(touched_.end(), own.begin(), own.end());
     }
     std::ranges::sort(touched_);
-    const auto same = std::ranges::unique(touched_);
-    touched_.erase(same.begin(), same.end());
+    touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
     refresh(touched_);
   }
 
