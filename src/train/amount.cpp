@@ -42,7 +42,7 @@ std::vector<Amount> Amount::parse_list(const std::string& option, const std::str
   return amounts;
 }
 
-double Amount::measured(const Progress& p) const {
+double Amount::measured(const TrainingProgress& p) const {
   switch (unit) {
     case Unit::kUpdates:
       return static_cast<double>(p.updates);
@@ -56,7 +56,7 @@ double Amount::measured(const Progress& p) const {
   return 0;
 }
 
-bool Amount::crossed(const Progress& before, const Progress& now) const {
+bool Amount::crossed(const TrainingProgress& before, const TrainingProgress& now) const {
   return count > 0 && std::floor(measured(now) / count) > std::floor(measured(before) / count);
 }
 

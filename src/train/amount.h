@@ -7,7 +7,7 @@
 namespace nmt {
 
 // How far training has come.
-struct Progress {
+struct TrainingProgress {
   int64_t updates = 0;
   int64_t epochs = 0;  // completed
   int64_t sentences = 0;
@@ -26,10 +26,10 @@ struct Amount {
   static Amount parse(const std::string& option, const std::string& text);
   static std::vector<Amount> parse_list(const std::string& option, const std::string& text);  // separated by commas
 
-  double measured(const Progress& p) const;
-  bool reached(const Progress& p) const { return count > 0 && measured(p) >= count; }
+  double measured(const TrainingProgress& p) const;
+  bool reached(const TrainingProgress& p) const { return count > 0 && measured(p) >= count; }
   // Whether a multiple of the amount lies in (before, now].
-  bool crossed(const Progress& before, const Progress& now) const;
+  bool crossed(const TrainingProgress& before, const TrainingProgress& now) const;
 };
 
 }  // namespace nmt

@@ -13,7 +13,7 @@ namespace nmt {
 
 // What a run needs to go on as if it had never stopped, beside parameters and optimizer.
 struct TrainingState {
-  Progress progress;
+  TrainingProgress progress;
   Position position;
   uint64_t corpus = 0;  // fingerprint of the training data
   uint64_t seed = 0;

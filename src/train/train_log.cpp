@@ -15,7 +15,7 @@
 namespace nmt {
 namespace {
 
-nlohmann::ordered_json object(const char* kind, const Progress& p) {
+nlohmann::ordered_json object(const char* kind, const TrainingProgress& p) {
   return {
       {"kind", kind}, {"epoch", p.epochs + 1}, {"update", p.updates}, {"sentences", p.sentences}, {"tokens", p.tokens}};
 }
@@ -51,7 +51,7 @@ void TrainLog::json(const std::string& line) {
   std::fflush(json_);
 }
 
-void TrainLog::update(const Progress& p, const Update& u) {
+void TrainLog::update(const TrainingProgress& p, const Update& u) {
   clear_bar();
   log::info("Ep. {} : Up. {} : Sen. {} : Cost {:.8f} : Time {:.2f}s : {:.2f} words/s : gNorm {:.4f} : L.r. {:.4e}",
             p.epochs + 1, p.updates, with_commas(p.sentences), u.cost, u.seconds, u.tokens_per_second, u.gradient_norm,
@@ -69,7 +69,8 @@ void TrainLog::update(const Progress& p, const Update& u) {
   json(line.dump());
 }
 
-void TrainLog::validation(const Progress& p, const std::string& metric, double value, bool best, int64_t stalled) {
+void TrainLog::validation(const TrainingProgress& p, const std::string& metric, double value, bool best,
+                          int64_t stalled) {
   clear_bar();
   log::info("[valid] Ep. {} : Up. {} : {} : {:.6g} : {}", p.epochs + 1, p.updates, metric, value,
             best ? "new best" : fmt::format("stalled {} times", stalled));
@@ -80,7 +81,7 @@ void TrainLog::validation(const Progress& p, const std::string& metric, double v
   json(line.dump());
 }
 
-void TrainLog::event(const Progress& p, const std::string& kind, const std::string& text) {
+void TrainLog::event(const TrainingProgress& p, const std::string& kind, const std::string& text) {
   clear_bar();
   if (kind == "warning")
     log::warn("{}", text);

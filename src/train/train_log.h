@@ -24,9 +24,10 @@ class TrainLog {
     double padded_share;                       // what padding would have added
     std::map<std::string, double> part_norms;  // by part of the model, where asked for
   };
-  void update(const Progress& progress, const Update& line);
-  void validation(const Progress& progress, const std::string& metric, double value, bool best, int64_t stalled);
-  void event(const Progress& progress, const std::string& kind, const std::string& text);
+  void update(const TrainingProgress& progress, const Update& line);
+  void validation(const TrainingProgress& progress, const std::string& metric, double value, bool best,
+                  int64_t stalled);
+  void event(const TrainingProgress& progress, const std::string& kind, const std::string& text);
 
   // A progress bar on a terminal: how much of the training is done, rate, time left. Nothing into a file.
   void bar(double done, double tokens_per_second, double seconds_left);

@@ -260,13 +260,13 @@ void Trainer::run() {
   int64_t saved_at = std::filesystem::exists(prefix() + ".state") ? state_.progress.updates : -1;
   while (!finished()) {
     const double start = now();
-    const Progress before = state_.progress;
+    const TrainingProgress before = state_.progress;
     Step step;
     const auto batches = next_batches(step);
     accumulate(batches, step);
     apply(step);
 
-    Progress& p = state_.progress;
+    TrainingProgress& p = state_.progress;
     p.sentences += step.sentences;
     p.tokens += step.tokens;
     p.epochs += step.epoch_ended ? 1 : 0;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "decode/decoder.h"
 #include "metrics/bleu.h"
 #include "metrics/chrf.h"
 #include "ops/fusion.h"
@@ -35,8 +36,31 @@ double Validator::cross_entropy(Runtime& runtime, Model& model) const {
   return sum / static_cast<double>(tokens);
 }
 
+std::vector<std::string> Validator::translate(Runtime& runtime, Model& model) const {
+  const Scorer scorer{&model.transformer, &model.parameters};
+  SearchOptions search;
+  search.beam = options_.beam_size;
+  search.alpha = options_.alpha;
+  Decoder decoder(std::span(&scorer, 1), runtime, search);
+  std::vector<std::string> translations(text_.source.size());
+  constexpr int64_t kSentences = 64;  // as many as keep the caches small
+  for (const Batch& all : text_.batches)
+    for (int64_t first = 0; first < all.sentences(); first += kSentences) {
+      const Batch b = all.slice(first, std::min(first + kSentences, all.sentences()));
+      std::vector<std::vector<int32_t>> sources;
+      for (size_t s = 0; s + 1 < b.source_begin.size(); ++s)
+        sources.emplace_back(b.source.begin() + b.source_begin[s], b.source.begin() + b.source_begin[s + 1]);
+      const auto found = decoder.translate(sources);
+      for (size_t s = 0; s < found.size(); ++s)
+        translations[static_cast<size_t>(b.pairs[s])] = target_->decode(found[s].front().ids);
+    }
+  return translations;
+}
+
 std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model, int64_t update) const {
-  const auto wanted = [&](const char* metric) { return std::ranges::count(options_.valid_metrics, std::string(metric)) > 0; };
+  const auto wanted = [&](const char* metric) {
+    return std::ranges::count(options_.valid_metrics, std::string(metric)) > 0;
+  };
   std::map<std::string, double> values;
   if (wanted("cross-entropy") || wanted("perplexity")) {
     values["cross-entropy"] = cross_entropy(runtime, model);
