@@ -1,5 +1,6 @@
 #include "graph/runtime.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
@@ -50,10 +51,10 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
   const Plan& plan = plan_for(graph, values);
   last_ = &plan;
 
-  if (static_cast<size_t>(plan.bytes) > arena_size_) {
+  const auto bytes = static_cast<size_t>(std::max(plan.bytes, Plan::kAlign));  // empty tensors have a place too
+  if (bytes > arena_size_) {
     arena_.reset();
     arena_size_ = 0;
-    const size_t bytes = static_cast<size_t>(plan.bytes);
     arena_.reset(static_cast<std::byte*>(std::aligned_alloc(Plan::kAlign, bytes)));
     if (arena_ == nullptr) fail("out of memory: this batch needs {} MB of workspace", bytes >> 20);
     arena_size_ = bytes;

@@ -76,11 +76,16 @@ void AttentionOp::cpu(const Launch& l) const {
 void AttentionOp::backward(Backprop& b) const {
   using Sources = AttentionGradient::Sources;
   const Value q = b.input(0).value(), k = b.input(1).value(), v = b.input(2).value();
-  const Sources sources = q == k && k == v ? Sources::kOne : k == v ? Sources::kTwo : Sources::kThree;
+  // Gradients share a tensor where their columns do not overlap.
+  const auto apart = [](int a, int width_a, int b, int width_b) { return a + width_a <= b || b + width_b <= a; };
+  const int keys = heads * d_k, values = heads * d_v;
+  const bool two = k == v && apart(k_column, keys, v_column, values);
+  const bool one = two && q == k && apart(q_column, keys, k_column, keys) && apart(q_column, keys, v_column, values);
+  const Sources sources = one ? Sources::kOne : two ? Sources::kTwo : Sources::kThree;
   const Expr g = b.graph().append(
       AttentionGradient{*this, sources},
       {b.input(0), b.input(1), b.input(2), b.input(3), b.input(4), b.input(5), b.output(1), b.gradient()});
-  for (int i = 0; i < static_cast<int>(g.graph().nodes().back().outputs.size()); ++i)
+  for (int i = 0; i <= static_cast<int>(sources); ++i)
     if (b.wants(i)) b.add(i, g.output(i));
 }
 

@@ -112,10 +112,10 @@ struct AttentionOp {
 };
 
 // Inputs: AttentionOp's six, its second output, the gradient of its first. The outputs are gradients of the tensors
-// that hold q, k and v; where they are the same tensor, it has one output: kOne: all three; kTwo: k and v are the same.
+// that hold q, k and v; as columns of one tensor they share an output: kOne: all three; kTwo: k and v.
 struct AttentionGradient {
   static constexpr std::string_view kName = "attention_gradient";
-  enum class Sources : uint8_t { kOne, kTwo, kThree };
+  enum class Sources : uint8_t { kOne, kTwo, kThree };  // so many outputs
   AttentionOp forward;
   Sources sources;
 
