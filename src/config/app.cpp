@@ -14,6 +14,17 @@ App& App::command(std::string name, std::string description) {
   return commands_.emplace_back(std::move(name), std::move(description));
 }
 
+// Flags as --[no-]name.
+class HelpFormat : public CLI::Formatter {
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    const auto& names = option->get_lnames();
+    if (positional || names.size() != 2 || names[1] != "no-" + names[0])
+      return Formatter::make_option_name(option, positional);
+    const auto& letters = option->get_snames();
+    return fmt::format("{}--[no-]{}", letters.empty() ? "" : "-" + letters[0] + ",", names[0]);
+  }
+};
+
 // The bridge from declared options to CLI11.
 class CommandLine {
  public:
@@ -88,6 +99,7 @@ class CommandLine {
 int App::main(int argc, char** argv) {
   const auto report = [&](const char* what) { fmt::print(stderr, "{}: error: {}\n", name_, what); };
   CLI::App cli(description_, name_);
+  cli.formatter(std::make_shared<HelpFormat>());
   cli.get_formatter()->column_width(34);
   cli.set_version_flag("--version", version_text(name_));
   try {
