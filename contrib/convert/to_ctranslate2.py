@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Writes a CTranslate2 model folder with the weights of an nmt model, so that both decoders can be compared on the same model.
+
+    pip install ctranslate2 sentencepiece numpy
+    python to_ctranslate2.py model.safetensors model.ct2
+
+The model must have a shared SentencePiece vocabulary and ReLU layers; post-norm and pre-norm both work. CTranslate2 adds </s> to the
+source and starts the decoder from a zero vector, as nmt does. Its length penalty differs from nmt's: compare with none.
+"""
+import argparse
+import json
+import math
+import pathlib
+import sys
+
+import ctranslate2
+import numpy as np
+import sentencepiece
+from ctranslate2.specs import common_spec, transformer_spec
+
+
+def read_safetensors(path):
+    """Metadata and float32 or byte tensors by name."""
+    data = pathlib.Path(path).read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    metadata = header.pop("__metadata__")
+    types = {"F32": np.float32, "U8": np.uint8}
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        tensors[name] = np.frombuffer(data[begin:end], types[entry["dtype"]]).reshape(entry["shape"])
+    return metadata, tensors
+
+
+def sinusoids(rows, width):
+    """Section 3.5 of "Attention Is All You Need"."""
+    angles = np.arange(rows)[:, None] / 10000.0 ** (2 * (np.arange(width) // 2) / width)
+    return np.where(np.arange(width) % 2 == 0, np.sin(angles), np.cos(angles)).astype(np.float32)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("folder")
+    parser.add_argument("--longest", type=int, default=1024, help="positions that the folder holds")
+    args = parser.parse_args()
+    metadata, tensors = read_safetensors(args.model)
+    config = json.loads(metadata["nmt.config"])
+    if "vocab" not in tensors or config["transformer-ffn-activation"] != "relu":
+        sys.exit("only models with a shared vocabulary and ReLU layers can be converted")
+    width, heads = config["dim-emb"], config["transformer-heads"]
+    if config["transformer-dim-key"] * heads != width or config["transformer-dim-value"] * heads != width:
+        sys.exit("CTranslate2 knows d_k = d_v = d_model / heads only")
+    zeros = np.zeros
+
+    def linear(spec, weight, bias=None):
+        spec.weight = np.ascontiguousarray(weight)
+        spec.bias = zeros(weight.shape[0], np.float32) if bias is None else bias
+
+    def norm(spec, name):
+        spec.gamma, spec.beta = tensors[f"{name}.norm.weight"], tensors[f"{name}.norm.bias"]
+
+    def attention(spec, name, cross=False):
+        parts = [tensors[f"{name}.{part}.weight"] for part in ("query", "key", "value")]
+        groups = [parts[:1], parts[1:]] if cross else [parts]
+        for target, group in zip(spec.linear, groups):
+            linear(target, np.concatenate(group))
+        linear(spec.linear[-1], tensors[f"{name}.output.weight"])
+        norm(spec.layer_norm, name)
+
+    def feed_forward(spec, name):
+        linear(spec.linear_0, tensors[f"{name}.inner.weight"], tensors[f"{name}.inner.bias"])
+        linear(spec.linear_1, tensors[f"{name}.outer.weight"], tensors[f"{name}.outer.bias"])
+        norm(spec.layer_norm, name)
+
+    def embedding(name):
+        return tensors["embedding.weight" if config["tied-embeddings-all"] else name]
+
+    pre_norm = config["transformer-norm"] == "pre"
+    spec = transformer_spec.TransformerSpec.from_config(
+        (config["enc-depth"], config["dec-depth"]), heads, pre_norm=pre_norm, activation=common_spec.Activation.RELU)
+    spec.config.layer_norm_epsilon = 1e-6
+    spec.config.add_source_eos = True
+    spec.decoder.start_from_zero_embedding = True
+    positions = sinusoids(args.longest, width)
+    for side, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
+        side.scale_embeddings = True
+        side.position_encodings.encodings = positions
+        for i, layer in enumerate(side.layer):
+            attention(layer.self_attention, f"{name}.{i}.self_attention")
+            if name == "decoder":
+                attention(layer.attention, f"{name}.{i}.cross_attention", cross=True)
+            feed_forward(layer.ffn, f"{name}.{i}.feed_forward")
+        if pre_norm:
+            norm(side.layer_norm, name)
+    spec.encoder.embeddings[0].weight = embedding("source_embedding.weight")
+    spec.encoder.embeddings[0].multiply_by_sqrt_depth = math.sqrt(width)
+    spec.decoder.embeddings.weight = embedding("target_embedding.weight")
+    spec.decoder.embeddings.multiply_by_sqrt_depth = math.sqrt(width)
+    output = tensors["output.weight"] if "output.weight" in tensors else embedding("target_embedding.weight")
+    linear(spec.decoder.projection, output)
+
+    vocabulary = sentencepiece.SentencePieceProcessor(model_proto=tensors["vocab"].tobytes())
+    pieces = [vocabulary.id_to_piece(i) for i in range(len(vocabulary))]
+    spec.config.unk_token, spec.config.eos_token = pieces[vocabulary.unk_id()], pieces[vocabulary.eos_id()]
+    spec.config.bos_token = spec.config.decoder_start_token = spec.config.eos_token  # its embedding is not read
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.validate()
+    folder = pathlib.Path(args.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    spec.save(str(folder))
+    print(f"{folder}: written with ctranslate2 {ctranslate2.__version__}")
+
+
+if __name__ == "__main__":
+    main()
