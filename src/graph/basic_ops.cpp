@@ -37,6 +37,11 @@ void check_broadcast(std::string_view op, const Spec& a, const Spec& b) {
         name_of(b.dtype));
 }
 
+void check_activation(std::string_view op, const Spec& x) {
+  check(x.dtype == DType::kF32 || x.dtype == DType::kBF16, "{}: nothing is computed of {} {}", op, name_of(x.dtype),
+        x.shape.str());
+}
+
 Expr fill(Graph& graph, const Spec& spec, float value) { return graph.append(Fill{spec, value}, {}); }
 
 void Fill::cpu(const Launch& l) const {
@@ -51,6 +56,7 @@ void Fill::cpu(const Launch& l) const {
 Expr add(Expr a, Expr b) { return a.graph().append(Add{}, {a, b}); }
 
 std::vector<Spec> Add::infer(std::span<const Spec> in) const {
+  check_activation(kName, in[0]);
   check_broadcast(kName, in[0], in[1]);
   return {in[0]};
 }
@@ -96,7 +102,8 @@ Expr sum_leading(Expr x, int rank, bool keep_dtype) {
 }
 
 std::vector<Spec> SumLeading::infer(std::span<const Spec> in) const {
-  check(rank <= in[0].shape.rank(), "{}: {} has no {} axes", kName, in[0].shape.str(), rank);
+  check_activation(kName, in[0]);
+  check(rank >= 0 && rank <= in[0].shape.rank(), "{}: {} has no {} axes", kName, in[0].shape.str(), rank);
   return {{last_axes(in[0].shape, rank), keep_dtype ? in[0].dtype : DType::kF32}};
 }
 

@@ -45,6 +45,9 @@ Expr Graph::append(const Op& op, std::span<const Expr> inputs, std::vector<int32
   }
   node.outputs = op.infer(specs);
   node.uses.resize(node.outputs.size());
+  for (const int32_t sink : sinks)
+    check(sink < 0 || nodes_[static_cast<size_t>(sink)].gradient != nullptr,
+          "{}: a gradient that only a parameter can have, of something else", op.name());
   node.sinks = std::move(sinks);
   nodes_.push_back(std::move(node));
   return {this, {static_cast<int32_t>(nodes_.size()) - 1, 0}};

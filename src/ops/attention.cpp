@@ -123,10 +123,13 @@ Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Exp
 }
 
 std::vector<Spec> CachedAttention::infer(std::span<const Spec> in) const {
-  const int64_t rows = in[0].shape[0], wide_k = in[1].shape[1], wide_v = in[2].shape[1];
-  check(in[0].shape == Shape{rows, 2 * wide_k + wide_v} && wide_k % heads == 0 && wide_v % heads == 0 &&
-            in[1].dtype == in[0].dtype && in[2].dtype == in[0].dtype && in[3].shape == Shape{rows} &&
-            in[4].shape.rank() == 2 && in[4].shape[0] == rows && in[5].shape == Shape{rows},
+  const Shape &keys = in[1].shape, &values = in[2].shape, &entry = in[4].shape;
+  const int64_t rows = in[0].shape[0], wide_k = keys[1], wide_v = values[1];
+  const bool fits = in[0].shape == Shape{rows, 2 * wide_k + wide_v} && keys.rank() == 2 && values.rank() == 2 &&
+                    keys[0] == values[0] && heads > 0 && wide_k % heads == 0 && wide_v % heads == 0 &&
+                    in[3].shape == Shape{rows} && entry.rank() == 2 && entry[0] == rows && in[5].shape == Shape{rows};
+  check(fits && in[1].dtype == in[0].dtype && in[2].dtype == in[0].dtype && in[3].dtype == DType::kI32 &&
+            in[4].dtype == DType::kI32 && in[5].dtype == DType::kI32,
         "cached_attention: qkv {}, caches {} and {}, entries {}", in[0].shape.str(), in[1].shape.str(),
         in[2].shape.str(), in[4].shape.str());
   return {{{rows, wide_v}, in[0].dtype}};

@@ -12,6 +12,12 @@ void over_elements(const Launch& l, Body body) {
   l.runtime.pool().parallel_for(l.out[0].elements(), kElementGrain, body);
 }
 
+// An output like input x.
+std::vector<Spec> like(std::string_view op, const Spec& x) {
+  check_activation(op, x);
+  return {x};
+}
+
 }  // namespace
 
 Expr relu(Expr x) { return x.graph().append(Unary{UnaryKind::kRelu}, {x}); }
@@ -28,6 +34,8 @@ Expr dropout(Expr x, float rate, uint32_t place) {
   return rate == 0 ? x : x.graph().append(DropoutOp{rate, place}, {x});
 }
 
+std::vector<Spec> Unary::infer(std::span<const Spec> in) const { return like(kName, in[0]); }
+
 void Unary::backward(Backprop& b) const {
   const Expr known = kind == UnaryKind::kRelu ? b.output(0) : b.input(0);
   b.add(0, b.graph().append(UnaryGradient{kind}, {known, b.gradient()}));
@@ -37,6 +45,11 @@ void Unary::cpu(const Launch& l) const {
   const auto kernel = kind == UnaryKind::kRelu ? cpu::relu : kind == UnaryKind::kGelu ? cpu::gelu : cpu::silu;
   over_elements(l,
                 [&](int64_t begin, int64_t end) { kernel(l.out[0].dtype(), begin, end, l.in[0].data, l.out[0].data); });
+}
+
+std::vector<Spec> UnaryGradient::infer(std::span<const Spec> in) const {
+  check(in[0] == in[1], "{}: {} and {}", kName, in[0].shape.str(), in[1].shape.str());
+  return like(kName, in[1]);
 }
 
 void UnaryGradient::backward(Backprop&) const { check(false, "{}: the gradient of a gradient is not taken", kName); }
@@ -52,7 +65,7 @@ void UnaryGradient::cpu(const Launch& l) const {
 
 std::vector<Spec> Multiply::infer(std::span<const Spec> in) const {
   check(in[0] == in[1], "multiply: {} and {}", in[0].shape.str(), in[1].shape.str());
-  return {in[0]};
+  return like(kName, in[0]);
 }
 
 void Multiply::backward(Backprop& b) const {
@@ -66,12 +79,21 @@ void Multiply::cpu(const Launch& l) const {
   });
 }
 
+std::vector<Spec> Scale::infer(std::span<const Spec> in) const { return like(kName, in[0]); }
+
 void Scale::backward(Backprop& b) const { b.add(0, scale(b.gradient(), factor)); }
 
 void Scale::cpu(const Launch& l) const {
   over_elements(l, [&](int64_t begin, int64_t end) {
     cpu::scale(l.out[0].dtype(), begin, end, l.in[0].data, factor, l.out[0].data);
   });
+}
+
+std::vector<Spec> Cast::infer(std::span<const Spec> in) const {
+  const Spec y{in[0].shape, dtype};
+  check_activation(kName, in[0]);
+  check_activation(kName, y);
+  return {y};
 }
 
 void Cast::backward(Backprop& b) const { b.add(0, cast(b.gradient(), b.input(0).dtype())); }
@@ -87,6 +109,8 @@ void Cast::cpu(const Launch& l) const {
 cpu::Dropout dropout_of(const Runtime& runtime, float rate, uint32_t place) {
   return {rate, place, runtime.step, runtime.seed};
 }
+
+std::vector<Spec> DropoutOp::infer(std::span<const Spec> in) const { return like(kName, in[0]); }
 
 void DropoutOp::backward(Backprop& b) const { b.add(0, dropout(b.gradient(), rate, place)); }
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "graph/basic_ops.h"
 #include "graph/runtime.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -24,6 +25,15 @@ void swap_heads(const Launch& l, int64_t rows, int64_t heads, int64_t d, bool sp
       const int64_t row_first = (r * heads + h) * d, head_first = (h * rows + r) * d;
       std::memcpy(at(y, split ? head_first : row_first), at(x, split ? row_first : head_first), bytes_of(x, d));
     }
+}
+
+// [heads, queries, keys] and the three of Segments; the output is like the first.
+std::vector<Spec> infer_segments(std::string_view op, std::span<const Spec> in) {
+  check_activation(op, in[0]);
+  check(in[0].shape.rank() == 3 && in[1].shape.rank() == 1 && in[1].shape[0] >= 1 && in[1] == in[2] &&
+            in[1].shape == in[3].shape && in[1].dtype == DType::kI32 && in[3].dtype == DType::kI64,
+        "{}: {}, begins {}, {}, {}", op, in[0].shape.str(), in[1].shape.str(), in[2].shape.str(), in[3].shape.str());
+  return {in[0]};
 }
 
 }  // namespace
@@ -101,6 +111,8 @@ void MergeHeads::cpu(const Launch& l) const {
   swap_heads(l, x[1], x[0], x[2], false);
 }
 
+std::vector<Spec> MaskSegments::infer(std::span<const Spec> in) const { return infer_segments(kName, in); }
+
 void MaskSegments::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &y = l.out[0];
   const int64_t heads = y.shape()[0], queries = y.shape()[1], keys = y.shape()[2];
@@ -118,6 +130,11 @@ void MaskSegments::cpu(const Launch& l) const {
           if (k < k_begin[s] || k >= end) row[static_cast<size_t>(k)] = low;
         cpu::convert(DType::kF32, row.data(), y.dtype(), at(y, offset), keys);
       }
+}
+
+std::vector<Spec> DropoutSegments::infer(std::span<const Spec> in) const {
+  check(rate >= 0 && rate < 1, "{}: the rate {} is not in [0, 1)", kName, rate);
+  return infer_segments(kName, in);
 }
 
 void DropoutSegments::backward(Backprop& b) const {

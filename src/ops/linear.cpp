@@ -27,6 +27,7 @@ std::vector<Spec> Linear::infer(std::span<const Spec> in) const {
   const Shape &x = in[0].shape, &w = in[1].shape;
   check(x.rank() >= 1 && w.rank() == 2 && x.dim(-1) == w[transposed ? 0 : 1], "linear: x {} and weight {}{} do not fit",
         x.str(), w.str(), transposed ? " (transposed)" : "");
+  check_activation(kName, in[0]);
   check(in[1].dtype == DType::kF32, "linear: the weight must be float32, not {}", name_of(in[1].dtype));
   Spec y = in[0];
   y.shape[x.rank() - 1] = w[transposed ? 1 : 0];
@@ -75,6 +76,7 @@ std::vector<Spec> MatMul::infer(std::span<const Spec> in) const {
   for (int i = 0; fits && i < a.rank() - 2; ++i) fits = a[i] == b[i];
   check(fits && a.dim(transpose_a ? -2 : -1) == b.dim(transpose_b ? -1 : -2), "matmul: {}{} and {}{} do not fit",
         a.str(), transpose_a ? " transposed" : "", b.str(), transpose_b ? " transposed" : "");
+  check_activation(kName, in[0]);
   Spec y = in[0];
   y.shape[a.rank() - 2] = a.dim(transpose_a ? -1 : -2);
   y.shape[a.rank() - 1] = b.dim(transpose_b ? -2 : -1);

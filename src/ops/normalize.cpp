@@ -4,6 +4,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
+#include "graph/basic_ops.h"
 #include "graph/runtime.h"
 #include "ops/elementwise.h"
 
@@ -12,10 +13,12 @@ namespace {
 
 constexpr int64_t kRowsOfSum = 64;  // rows of one partial sum of parameter gradients
 
-int64_t width_of(const Spec& x) {
-  check(x.shape.rank() >= 1, "a scalar has no last axis");
-  return x.shape.dim(-1);
+void check_rows(std::string_view op, const Spec& x) {
+  check_activation(op, x);
+  check(x.shape.rank() >= 1, "{}: {} has no last axis", op, x.shape.str());
 }
+
+int64_t width_of(const Spec& x) { return x.shape.dim(-1); }
 int64_t rows_of(const Spec& x) { return width_of(x) == 0 ? 0 : x.shape.elements() / width_of(x); }
 
 template <class Body>
@@ -33,6 +36,11 @@ Expr softmax(Expr x) { return x.graph().append(Softmax{false}, {x}); }
 Expr log_softmax(Expr x) { return x.graph().append(Softmax{true}, {x}); }
 Expr layer_norm(Expr x, Expr scale, Expr bias, float eps) { return x.graph().append(LayerNorm{eps}, {x, scale, bias}); }
 
+std::vector<Spec> Softmax::infer(std::span<const Spec> in) const {
+  check_rows(kName, in[0]);
+  return {in[0]};
+}
+
 void Softmax::backward(Backprop& b) const {
   b.add(0, b.graph().append(SoftmaxGradient{log}, {b.output(0), b.gradient()}));
 }
@@ -42,6 +50,11 @@ void Softmax::cpu(const Launch& l) const {
   over_rows(l, y.spec, [&](cpu::Rows rows, int64_t width) {
     (log ? cpu::log_softmax : cpu::softmax)(y.dtype(), rows, width, l.in[0].data, y.data);
   });
+}
+
+std::vector<Spec> SoftmaxGradient::infer(std::span<const Spec> in) const {
+  check(in[0] == in[1], "{}: {} and {}", kName, in[0].shape.str(), in[1].shape.str());
+  return {in[1]};
 }
 
 void SoftmaxGradient::backward(Backprop&) const { check(false, "{}: the gradient of a gradient is not taken", kName); }
@@ -55,9 +68,12 @@ void SoftmaxGradient::cpu(const Launch& l) const {
 }
 
 std::vector<Spec> LayerNorm::infer(std::span<const Spec> in) const {
+  check_rows(kName, in[0]);
   const Shape width{width_of(in[0])};
   check(in.size() == 3u + residual && in[1].shape == width && in[2].shape == width,
         "layer_norm: x {}, scale {} and bias {} do not fit", in[0].shape.str(), in[1].shape.str(), in[2].shape.str());
+  check(in[1].dtype == DType::kF32 && in[2].dtype == DType::kF32, "layer_norm: scale and bias must be f32, not {}, {}",
+        name_of(in[1].dtype), name_of(in[2].dtype));
   if (residual) check(in[3] == in[0], "layer_norm: x {} and y {}", in[0].shape.str(), in[3].shape.str());
   return {in[0], in[0], {{rows_of(in[0]), 2}, DType::kF32}};
 }
