@@ -1,0 +1,187 @@
+// From ids to vectors and back: embedding, cross-entropy, the most probable ids.
+#include <numeric>
+
+#include "ops/cross_entropy.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "tests/ops/op_case.h"
+
+namespace nmt::testing {
+namespace {
+
+OpCase embed_case(int64_t vocabulary, int64_t width, const Values& ids, const Values& positions, float rate) {
+  constexpr float kFactor = 1.75f;
+  constexpr int64_t kLongest = 9;
+  OpCase c{.name = "embed " + std::to_string(ids.size()) + " ids" + (rate > 0 ? " dropout" : "")};
+  c.arguments = {parameter({vocabulary, width}),
+                 integers(ids),
+                 {.shape = {kLongest, width}, .kind = Argument::Kind::kF32},
+                 integers(positions)};
+  c.build = [=](std::span<const Expr> x) { return embed(x[0], x[1], x[2], x[3], kFactor, rate); };
+  c.reference = [=](const std::vector<Values>& x) {
+    Values y = case_dropout(rate, 0, static_cast<int64_t>(ids.size()) * width);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t row = i / static_cast<size_t>(width), column = i % static_cast<size_t>(width);
+      const auto of = [&](const Values& table, double index) {
+        return index < 0 ? 0 : table[static_cast<size_t>(index) * static_cast<size_t>(width) + column];
+      };
+      y[i] *= kFactor * of(x[0], ids[row]) + of(x[2], positions[row]);
+    }
+    return y;
+  };
+  return c;
+}
+
+// Loss and -log p(label) of each row of logits; rows with a negative label are nothing.
+struct Losses {
+  double loss = 0;
+  Values tokens;
+};
+Losses losses_of(const Values& logits, int64_t width, const Values& labels, double weight, double smoothing) {
+  Losses result;
+  for (size_t r = 0; r < labels.size(); ++r) {
+    result.tokens.push_back(0);
+    if (labels[r] < 0) continue;
+    const auto row = std::span(logits).subspan(r * static_cast<size_t>(width), static_cast<size_t>(width));
+    const double high = *std::ranges::max_element(row);
+    double sum = 0;
+    for (const double v : row) sum += std::exp(v - high);
+    const double log_sum = high + std::log(sum);
+    result.tokens.back() = log_sum - row[static_cast<size_t>(labels[r])];
+    double total = 0;
+    for (const double v : row) total += log_sum - v;
+    result.loss += weight * ((1 - smoothing) * result.tokens.back() + smoothing / static_cast<double>(width) * total);
+  }
+  return result;
+}
+
+Values product(const Values& x, const Values& w, int64_t depth) {
+  Values y;
+  for (size_t r = 0; r < x.size(); r += static_cast<size_t>(depth))
+    for (size_t c = 0; c < w.size(); c += static_cast<size_t>(depth))
+      y.push_back(std::inner_product(&x[r], &x[r] + depth, &w[c], 0.0));
+  return y;
+}
+
+Values random_labels(int64_t rows, int64_t width) {
+  Random random(21);
+  Values labels;
+  for (int64_t r = 0; r < rows; ++r) {
+    labels.push_back(static_cast<double>(random.below(static_cast<uint64_t>(width))));
+    if (rows > 5 && r % 5 == 3) labels.back() = -1;
+  }
+  return labels;
+}
+
+constexpr double kWeight = 0.375;
+const Argument kWeightArgument{.shape = {1}, .kind = Argument::Kind::kF32, .values = {kWeight}};
+
+OpCase loss_case(int64_t rows, int64_t width, float smoothing, bool tokens) {
+  const Values labels = random_labels(rows, width);
+  return {.name = "cross_entropy " + Shape{rows, width}.str() + (tokens ? " of tokens" : ""),
+          .arguments = {input({rows, width}, 2), integers(labels), kWeightArgument},
+          .build =
+              [=](std::span<const Expr> x) {
+                const Expr loss = cross_entropy(x[0], x[1], x[2], smoothing);
+                return tokens ? loss.output(1) : loss;
+              },
+          .reference =
+              [=](const std::vector<Values>& x) {
+                const Losses l = losses_of(x[0], width, labels, kWeight, smoothing);
+                return tokens ? l.tokens : Values{l.loss};
+              },
+          .is_loss = !tokens,
+          .differentiable = !tokens,
+          .slack = 2};
+}
+
+OpCase projected_loss_case(int64_t rows, int64_t depth, int64_t width, float smoothing, bool tokens) {
+  const Values labels = random_labels(rows, width);
+  return {.name = "cross_entropy(linear) " + Shape{rows, depth, width}.str() + (tokens ? " of tokens" : ""),
+          .arguments = {input({rows, depth}), parameter({width, depth}), integers(labels), kWeightArgument},
+          .build =
+              [=](std::span<const Expr> x) {
+                const Expr loss = cross_entropy(linear(x[0], x[1]), x[2], x[3], smoothing);
+                return tokens ? loss.output(1) : loss;
+              },
+          .reference =
+              [=](const std::vector<Values>& x) {
+                const Losses l = losses_of(product(x[0], x[1], depth), width, labels, kWeight, smoothing);
+                return tokens ? l.tokens : Values{l.loss};
+              },
+          .is_loss = !tokens,
+          .differentiable = !tokens,
+          .slack = 3};
+}
+
+OpCase top_k_case(int64_t rows, int64_t depth, int64_t width, int k, bool ids) {
+  return {
+      .name = "project_top_k " + Shape{rows, depth, width}.str() + " best " + std::to_string(k),
+      .arguments = {input({rows, depth}), parameter({width, depth})},
+      .build =
+          [=](std::span<const Expr> x) {
+            const Expr best = project_top_k(x[0], x[1], k);
+            return ids ? best.output(1) : best;
+          },
+      .reference =
+          [=](const std::vector<Values>& x) {
+            const Values logits = product(x[0], x[1], depth);
+            Values best;
+            for (int64_t r = 0; r < rows; ++r) {
+              const auto row = std::span(logits).subspan(static_cast<size_t>(r * width), static_cast<size_t>(width));
+              const double high = *std::ranges::max_element(row);
+              double sum = 0;
+              for (const double v : row) sum += std::exp(v - high);
+              Values order(static_cast<size_t>(width));
+              std::iota(order.begin(), order.end(), 0);
+              std::ranges::stable_sort(order, std::greater(), [&](double i) { return row[static_cast<size_t>(i)]; });
+              for (int i = 0; i < k; ++i) {
+                const double id = order[static_cast<size_t>(i)];
+                best.push_back(ids ? id : row[static_cast<size_t>(id)] - high - std::log(sum));
+              }
+            }
+            return best;
+          },
+      .differentiable = false,
+      .slack = 3};
+}
+
+}  // namespace
+
+std::vector<OpCase> text_cases() {
+  std::vector<OpCase> cases;
+  Values many, positions;
+  for (int i = 0; i < 300; ++i) {
+    many.push_back(i % 7 == 0 ? -1 : i * i % 11);
+    positions.push_back(i % 9);
+  }
+  for (const float rate : {0.f, 0.3f}) {
+    cases.push_back(embed_case(13, 7, {0, 12, 5, 5, -1, 5, 0}, {0, 1, 2, 3, 0, 1, 8}, rate));
+    cases.push_back(embed_case(1, 1, {0}, {0}, rate));
+    cases.push_back(embed_case(13, 33, {-1}, {0}, rate));
+    cases.push_back(embed_case(13, 65, {}, {}, rate));
+    cases.push_back(embed_case(11, 33, many, positions, rate));
+  }
+  for (const float smoothing : {0.f, 0.1f})
+    for (const bool tokens : {false, true}) {
+      for (const auto& [rows, width] :
+           std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 7}, {7, 33}, {33, 7}, {65, 9}, {0, 7}})
+        cases.push_back(loss_case(rows, width, smoothing, tokens));
+      // Rows beyond a block of logits and beyond a block of their gradients; columns beyond a panel.
+      for (const auto& [rows, depth, width] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
+               {1, 1, 1}, {7, 33, 9}, {33, 5, 65}, {0, 5, 7}, {260, 3, 5}, {1100, 2, 5}, {5, 3, 300}})
+        cases.push_back(projected_loss_case(rows, depth, width, smoothing, tokens));
+    }
+  for (const auto& [rows, depth, width, k] : std::vector<std::tuple<int64_t, int64_t, int64_t, int>>{
+           {1, 1, 1, 1}, {7, 5, 33, 4}, {33, 7, 65, 65}, {0, 5, 7, 2}, {300, 3, 7, 3}, {5, 3, 300, 8}}) {
+    cases.push_back(top_k_case(rows, depth, width, k, false));
+    cases.push_back(top_k_case(rows, depth, width, k, true));
+  }
+  return cases;
+}
+
+TEST_CASE("embedding, losses, the most probable ids", "[ops]") {
+  for (const OpCase& c : text_cases()) check_case(c);
+}
+
+}  // namespace nmt::testing
