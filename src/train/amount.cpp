@@ -1,5 +1,6 @@
 #include "train/amount.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -34,7 +35,7 @@ Amount Amount::parse(const std::string& option, const std::string& text) {
 
 std::vector<Amount> Amount::parse_list(const std::string& option, const std::string& text) {
   std::vector<Amount> amounts;
-  for (size_t begin = 0; begin < text.size();) {
+  for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     amounts.push_back(parse(option, text.substr(begin, end - begin)));
     begin = end + 1;

@@ -8,21 +8,34 @@
 namespace nmt {
 namespace {
 
+nlohmann::json to_json(const BatchCounts& c) {
+  return {c.batches, c.sentences, c.source_words, c.target_words, c.padding};
+}
+
+BatchCounts counts_from(const nlohmann::json& json) {
+  return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4)};
+}
+
 std::string to_json(const TrainingState& s) {
   return nlohmann::ordered_json{{"updates", s.progress.updates},
                                 {"epochs", s.progress.epochs},
+                                {"epoch-ended", s.progress.epoch_ended},
                                 {"sentences", s.progress.sentences},
                                 {"tokens", s.progress.tokens},
                                 {"seconds", s.progress.seconds},
                                 {"position", {s.position.epoch, s.position.window, s.position.batch}},
                                 {"corpus", s.corpus},
+                                {"batching", s.batching},
                                 {"seed", s.seed},
                                 {"mean-norm", s.mean_norm},
                                 {"skipped", s.skipped},
                                 {"skipped-in-row", s.skipped_in_row},
                                 {"best", s.best},
                                 {"stalled", s.stalled},
-                                {"history", s.history}}
+                                {"history", s.history},
+                                {"shown", {s.shown.loss, s.shown.seconds, s.shown.wait, s.shown.tokens}},
+                                {"shown-batches", to_json(s.shown.counts)},
+                                {"epoch-batches", to_json(s.epoch)}}
       .dump();
 }
 
@@ -31,11 +44,13 @@ TrainingState from_json(const std::string& text) {
   TrainingState s;
   json.at("updates").get_to(s.progress.updates);
   json.at("epochs").get_to(s.progress.epochs);
+  json.at("epoch-ended").get_to(s.progress.epoch_ended);
   json.at("sentences").get_to(s.progress.sentences);
   json.at("tokens").get_to(s.progress.tokens);
   json.at("seconds").get_to(s.progress.seconds);
   s.position = {json.at("position").at(0), json.at("position").at(1), json.at("position").at(2)};
   json.at("corpus").get_to(s.corpus);
+  json.at("batching").get_to(s.batching);
   json.at("seed").get_to(s.seed);
   json.at("mean-norm").get_to(s.mean_norm);
   json.at("skipped").get_to(s.skipped);
@@ -43,6 +58,9 @@ TrainingState from_json(const std::string& text) {
   json.at("best").get_to(s.best);
   json.at("stalled").get_to(s.stalled);
   json.at("history").get_to(s.history);
+  const auto& shown = json.at("shown");
+  s.shown = {shown.at(0), shown.at(1), shown.at(2), shown.at(3), counts_from(json.at("shown-batches"))};
+  s.epoch = counts_from(json.at("epoch-batches"));
   return s;
 }
 
@@ -92,12 +110,9 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Optimizer& 
   read("", model.parameters.values());
   read(kAdamMeanPrefix, optimizer.mean());
   read(kAdamVariancePrefix, optimizer.variance());
-  if (file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name)) {
-    optimizer.start_smoothing(model.parameters.values());
-    if (!optimizer.smoothed().empty()) read(kSmoothedPrefix, optimizer.smoothed());
-  } else {
-    optimizer.start_smoothing(model.parameters.values());
-  }
+  optimizer.start_smoothing(model.parameters.values());
+  if (!optimizer.smoothed().empty() && file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name))
+    read(kSmoothedPrefix, optimizer.smoothed());
   return state;
 }
 

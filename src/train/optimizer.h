@@ -18,10 +18,11 @@ class Optimizer {
  public:
   Optimizer(const TrainOptions& options, int64_t parameters);
 
-  // Euclidean norm of the gradients, each multiplied by nothing; the same bits whatever the number of threads.
+  // Euclidean norm of the gradients; the same bits whatever the number of threads.
   static double norm(ThreadPool& pool, std::span<const float> gradients);
 
-  // One update with gradients * gradient_scale at learning rate `rate`; sets the gradients to zero. step counts from 1.
+  // One update with gradients * gradient_scale at learning rate `rate`; sets the gradients to zero. step: the number of
+  // this update among those that were made, from 1 (it corrects the bias of the means, which start at 0).
   void update(ThreadPool& pool, Parameters& parameters, int64_t step, double rate, double gradient_scale);
 
   std::span<float> mean() { return mean_; }

@@ -17,7 +17,12 @@ namespace {
 
 nlohmann::ordered_json object(const char* kind, const TrainingProgress& p) {
   return {
-      {"kind", kind}, {"epoch", p.epochs + 1}, {"update", p.updates}, {"sentences", p.sentences}, {"tokens", p.tokens}};
+      {"kind", kind}, {"epoch", p.epoch()}, {"update", p.updates}, {"sentences", p.sentences}, {"tokens", p.tokens}};
+}
+
+// On one line. JSON is UTF-8; the names of files need not be.
+std::string text_of(const nlohmann::ordered_json& line) {
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 // JSON has no NaN or infinity.
@@ -34,10 +39,11 @@ std::string with_commas(int64_t value) {
   return text;
 }
 
-TrainLog::TrainLog(const std::string& path) : terminal_(::isatty(STDERR_FILENO) != 0) {
-  if (path.empty()) return;
-  json_ = std::fopen(path.c_str(), "a");
-  require(json_ != nullptr, "--log-json: cannot write {}: {}", path, std::strerror(errno));
+TrainLog::TrainLog(std::string path, bool quiet)
+    : json_path_(std::move(path)), terminal_(!quiet && ::isatty(STDERR_FILENO) != 0) {
+  if (json_path_.empty()) return;
+  json_ = std::fopen(json_path_.c_str(), "a");
+  require(json_ != nullptr, "--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
 }
 
 TrainLog::~TrainLog() {
@@ -48,13 +54,13 @@ TrainLog::~TrainLog() {
 void TrainLog::json(const std::string& line) {
   if (json_ == nullptr) return;
   std::fputs((line + "\n").c_str(), json_);
-  std::fflush(json_);
+  if (std::fflush(json_) != 0) fail("--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
 }
 
 void TrainLog::update(const TrainingProgress& p, const Update& u) {
   clear_bar();
   log::info("Ep. {} : Up. {} : Sen. {} : Cost {:.8f} : Time {:.2f}s : {:.2f} words/s : gNorm {:.4f} : L.r. {:.4e}",
-            p.epochs + 1, p.updates, with_commas(p.sentences), u.cost, u.seconds, u.tokens_per_second, u.gradient_norm,
+            p.epoch(), p.updates, with_commas(p.sentences), u.cost, u.seconds, u.tokens_per_second, u.gradient_norm,
             u.learning_rate);
   for (const auto& [part, norm] : u.part_norms) log::info("    gNorm {:<32} {:.6f}", part, norm);
   auto line = object("update", p);
@@ -66,19 +72,19 @@ void TrainLog::update(const TrainingProgress& p, const Update& u) {
   line["wait_share"] = u.wait_share;
   line["padded_share"] = u.padded_share;
   if (!u.part_norms.empty()) line["gradient_norms"] = u.part_norms;
-  json(line.dump());
+  json(text_of(line));
 }
 
-void TrainLog::validation(const TrainingProgress& p, const std::string& metric, double value, bool best,
-                          int64_t stalled) {
+void TrainLog::validation(const TrainingProgress& p, const std::string& metric, double value, int64_t stalled) {
   clear_bar();
-  log::info("[valid] Ep. {} : Up. {} : {} : {:.6g} : {}", p.epochs + 1, p.updates, metric, value,
-            best ? "new best" : fmt::format("stalled {} times", stalled));
+  log::info("[valid] Ep. {} : Up. {} : {} : {:.6g} : {}", p.epoch(), p.updates, metric, value,
+            stalled == 0 ? "new best" : fmt::format("stalled {} times", stalled));
   auto line = object("validation", p);
   line["metric"] = metric;
   line["value"] = number(value);
-  line["best"] = best;
-  json(line.dump());
+  line["best"] = stalled == 0;
+  line["stalled"] = stalled;
+  json(text_of(line));
 }
 
 void TrainLog::event(const TrainingProgress& p, const std::string& kind, const std::string& text) {
@@ -89,12 +95,16 @@ void TrainLog::event(const TrainingProgress& p, const std::string& kind, const s
     log::info("{}", text);
   auto line = object(kind.c_str(), p);
   line["text"] = text;
-  json(line.dump());
+  json(text_of(line));
 }
 
 void TrainLog::bar(double done, double rate, double left) {
   if (!terminal_) return;
   constexpr int kWidth = 30;
+  constexpr std::chrono::milliseconds kBetween(200);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - bar_drawn_ < kBetween) return;
+  bar_drawn_ = now;
   const int filled = static_cast<int>(std::clamp(done, 0.0, 1.0) * kWidth);
   std::fprintf(stderr, "\r[%s%s] %3.0f%%  %.0f words/s  %d:%02d:%02d left ",
                std::string(static_cast<size_t>(filled), '#').c_str(),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -11,7 +12,9 @@ namespace nmt {
 // Lines of training's log: text as log readers of Marian know it, and JSON for machines.
 class TrainLog {
  public:
-  explicit TrainLog(const std::string& json_path);  // empty: text only
+  // json_path empty: text only; quiet: no progress bar. Throws UserError where the file cannot be opened; every line
+  // throws Error where it cannot be written.
+  TrainLog(std::string json_path, bool quiet);
   ~TrainLog();
   TrainLog(const TrainLog&) = delete;
   TrainLog& operator=(const TrainLog&) = delete;
@@ -25,19 +28,22 @@ class TrainLog {
     std::map<std::string, double> part_norms;  // by part of the model, where asked for
   };
   void update(const TrainingProgress& progress, const Update& line);
-  void validation(const TrainingProgress& progress, const std::string& metric, double value, bool best,
-                  int64_t stalled);
+  // stalled: validations since the best one, 0 for a new best.
+  void validation(const TrainingProgress& progress, const std::string& metric, double value, int64_t stalled);
   void event(const TrainingProgress& progress, const std::string& kind, const std::string& text);
 
-  // A progress bar on a terminal: how much of the training is done, rate, time left. Nothing into a file.
+  // A progress bar on a terminal: how much of the training is done, rate, time left. Nothing into a file. Drawn anew a
+  // few times a second at most.
   void bar(double done, double tokens_per_second, double seconds_left);
 
  private:
   void json(const std::string& line);
   void clear_bar();
 
+  std::string json_path_;
   std::FILE* json_ = nullptr;
   bool terminal_, bar_shown_ = false;
+  std::chrono::steady_clock::time_point bar_drawn_{};
 };
 
 // 77303338 -> "77,303,338"

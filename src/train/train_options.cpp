@@ -9,9 +9,7 @@
 namespace nmt {
 
 void TrainOptions::declare(Options& o) {
-  const auto amount = [](std::string name) {
-    return [name](const std::string& text) { Amount::parse_list(name, text); };
-  };
+  const auto amount = [](std::string name) { return [name](const std::string& text) { Amount::parse(name, text); }; };
   std::vector<std::string> names = {""};
   for (const Task& t : tasks()) names.push_back(t.name);
   o.group("What to train");
@@ -43,8 +41,9 @@ void TrainOptions::declare(Options& o) {
   o.add("skip-limit", skip_limit, "End after so many skipped updates in a row").range(1, 1e9);
   o.group("Length of the training");
   o.add("after", after,
-        "Stop after updates (100Ku), epochs (10e), target tokens (1Gt) or time (30min); first of a list")
-      .check(amount("after"));
+        "Stop after updates (100Ku), epochs (10e), target tokens (1Gt) or training time (30min), the first of a list "
+        "such as 10e,2h; 0: never")
+      .check([](const std::string& text) { Amount::parse_list("after", text); });
   o.add("seed", seed, "Seed of everything that is random");
   o.add("precision", precision, "Matrix products and activations; auto: bf16 where the CPU is fast at it")
       .choices({"auto", "f32", "bf16"});
@@ -57,7 +56,7 @@ void TrainOptions::declare(Options& o) {
         require(m == "cross-entropy" || m == "perplexity" || m == "bleu" || m == "chrf",
                 "--valid-metrics: '{}' is not one of: cross-entropy, perplexity, bleu, chrf", m);
       });
-  o.add("valid-freq", valid_freq, "Validate every so many updates, epochs, tokens or minutes")
+  o.add("valid-freq", valid_freq, "Validate every so many updates, epochs, tokens or minutes; 0: at the end only")
       .check(amount("valid-freq"));
   o.add("valid-batch-words", valid_batch_words, "Target tokens of a validation batch").range(1, 1e9);
   o.add("early-stopping", early_stopping, "End after so many validations without a better value; 0: never")
@@ -67,11 +66,12 @@ void TrainOptions::declare(Options& o) {
   o.add("beam-size", beam_size, "Beam of validation's translations").range(1, 100);
   o.add("alpha", alpha, "Length penalty of validation's translations").range(0, 10);
   o.group("Saving");
-  o.add("save-freq", save_freq, "Save every so many updates, epochs, tokens or minutes").check(amount("save-freq"));
+  o.add("save-freq", save_freq, "Save every so many updates, epochs, tokens or minutes; 0: at the end only")
+      .check(amount("save-freq"));
   o.add("keep-last", keep_last, "How many saved models to keep; 0: all").range(0, 1e9);
-  o.add("restart", restart, "Begin anew although a checkpoint exists");
+  o.add("restart", restart, "Begin anew although a checkpoint exists; it and the numbered models are removed");
   o.group("Reports");
-  o.add("disp-freq", disp_freq, "Print a line every so many updates, epochs, tokens or seconds")
+  o.add("disp-freq", disp_freq, "Print a line every so many updates, epochs, tokens or seconds; 0: the first only")
       .check(amount("disp-freq"));
   o.add("log", log_file, "Append the log to this file too");
   o.add("log-json", log_json, "Append the log to this file, one JSON object a line");
@@ -79,7 +79,7 @@ void TrainOptions::declare(Options& o) {
   o.add("quiet", quiet, "Only warnings and errors");
   o.add("dry-run", dry_run, "Print parameters, memory, updates of an epoch and the estimated time, and end");
   o.add("dump-plan", dump_plan, "Print the plan of the first update as a table, and end");
-  o.add("profile", profile, "Print time by op at the end");
+  o.add("profile", profile, "Print where the time went, by phase and by op, at the end");
 }
 
 void TrainOptions::complete(Options& o) {
@@ -92,8 +92,10 @@ void TrainOptions::complete(Options& o) {
     }
   }
   require(vocabs.size() <= 2, "--vocabs takes one or two files, not {}", vocabs.size());
-  require(adam.size() == 3 && adam[0] >= 0 && adam[0] < 1 && adam[1] >= 0 && adam[1] < 1 && adam[2] > 0,
-          "--optimizer-params takes beta1 and beta2 in [0, 1) and a positive epsilon");
+  require(adam.size() == 3 && adam[0] >= 0 && adam[0] < 1 && adam[1] >= 0 && adam[1] < 1 && adam[2] >= 1e-30,
+          "--optimizer-params takes beta1 and beta2 in [0, 1) and an epsilon of 1e-30 or more");
+  for (const auto& metric : valid_metrics)
+    require(std::ranges::count(valid_metrics, metric) == 1, "--valid-metrics: {} is given twice", metric);
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
   require(model_path.ends_with(".safetensors"), "--model: '{}' must end with .safetensors", model_path);

@@ -1,11 +1,17 @@
 #include "train/trainer.h"
 
+#include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 
+#include <unistd.h>
+
 #include "base/error.h"
+#include "base/files.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "config/app.h"
 #include "io/checkpoint.h"
@@ -15,8 +21,12 @@
 namespace nmt {
 namespace {
 
-volatile std::sig_atomic_t stop_signal = 0;
-void on_signal(int number) { stop_signal = number; }
+// Before the first update there is nothing to save.
+volatile std::sig_atomic_t stop_signal = 0, training = 0;
+void on_signal(int number) {
+  if (training == 0) ::_exit(128 + number);
+  stop_signal = number;
+}
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -26,7 +36,27 @@ DType dtype_of(const std::string& precision) {
 }
 
 constexpr size_t kBatchesAhead = 8;
-constexpr double kNormMemory = 0.99;  // of the running mean of gradient norms
+constexpr double kNormMemory = 0.99;   // of the running mean of gradient norms
+constexpr double kLargestNorm = 1e18;  // Adam's float32 variance holds the square
+
+// Removes what runs that were killed left of the files they were writing: PREFIX.*.tmp.PID where PID is no process.
+void remove_leftovers(const std::string& prefix) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(prefix).parent_path();
+  const std::string name = fs::path(prefix).filename().string() + ".", mark = ".tmp.";
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const std::string file = entry->path().filename().string();
+    const size_t at = file.rfind(mark);
+    if (!file.starts_with(name) || at == std::string::npos) continue;
+    pid_t pid = 0;
+    const char* last = file.data() + file.size();
+    if (const auto number = std::from_chars(file.data() + at + mark.size(), last, pid); number.ptr != last) continue;
+    std::error_code ignored;
+    if (pid > 0 && (pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH))) fs::remove(entry->path(), ignored);
+  }
+}
 
 }  // namespace
 
@@ -38,7 +68,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
       save_every_(Amount::parse("save-freq", options.save_freq)),
       display_every_(Amount::parse("disp-freq", options.disp_freq)),
       runtime_(options.threads, dtype_of(options.precision)),
-      log_(options.log_json) {
+      log_(options.log_json, options.quiet) {
   log::set_quiet(options_.quiet);
   if (!options_.log_file.empty()) log::copy_to_file(options_.log_file);
   const auto& v = options_.vocabs;
@@ -70,26 +100,46 @@ std::span<const float> Trainer::served_values() {
 
 void Trainer::load_data() {
   require(!options_.data.train_sets.empty(), "--train-sets is missing (see --help)");
+  if (!options_.valid_sets.empty()) validator_ = std::make_unique<Validator>(options_, source_, target_);
   const double start = now();
   corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, options_.threads);
   const auto& c = corpus_->counts();
   log::info("training data: {} pairs of {}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
             with_commas(c.read), with_commas(c.source_words), with_commas(c.target_words), now() - start);
-  if (!options_.valid_sets.empty()) validator_ = std::make_unique<Validator>(options_, source_, target_);
+}
+
+// Fingerprint of what cuts an epoch into batches; a position in the data holds for these alone.
+uint64_t Trainer::batching() const {
+  const BatchLimits limits = options_.data.limits();
+  return hash64(fmt::format("{} {} {} {} {}", limits.sentences, limits.source_words, limits.target_words,
+                            options_.data.maxi_batch, options_.data.shuffle));
+}
+
+void Trainer::resume(const std::string& checkpoint) {
+  state_ = read_checkpoint(checkpoint, *model_, *optimizer_);
+  require(state_.seed == options_.seed, "{} was made with --seed {} (use --restart to begin anew)", checkpoint,
+          state_.seed);
+  require(state_.corpus == corpus_->fingerprint(),
+          "{} was made with other training data or --max-length (use --restart to begin anew)", checkpoint);
+  log::info("resumed from {} at update {}", checkpoint, state_.progress.updates);
+  if (state_.batching != batching()) {
+    log::warn("{} was made with other options of batches: epoch {} begins again", checkpoint,
+              state_.position.epoch + 1);
+    state_.position = {.epoch = state_.position.epoch};
+    state_.epoch = {};
+    state_.batching = batching();
+  }
+  saved_at_ = state_.progress.updates;
 }
 
 void Trainer::start_or_resume() {
   const std::string checkpoint = prefix() + ".state";
-  state_.seed = options_.seed;
-  state_.corpus = corpus_->fingerprint();
   if (!options_.restart && std::filesystem::exists(checkpoint)) {
-    state_ = read_checkpoint(checkpoint, *model_, *optimizer_);
-    require(state_.seed == options_.seed, "{} was made with --seed {} (use --restart to begin anew)", checkpoint,
-            state_.seed);
-    require(state_.corpus == corpus_->fingerprint(),
-            "{} was made with other training data or --max-length (use --restart to begin anew)", checkpoint);
-    log::info("resumed from {} at update {}", checkpoint, state_.progress.updates);
+    resume(checkpoint);
   } else {
+    state_.seed = options_.seed;
+    state_.corpus = corpus_->fingerprint();
+    state_.batching = batching();
     model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
     optimizer_->start_smoothing(model_->parameters.values());
   }
@@ -102,17 +152,19 @@ void Trainer::start_or_resume() {
 
 std::vector<Batch> Trainer::next_batches(Step& step) {
   std::vector<Batch> batches;
+  const double waited = batches_->wait_seconds();
   while (static_cast<int>(batches.size()) < options_.optimizer_delay) {
     TrainingBatch next = batches_->next();
     step.tokens += next.batch.target_words();
     step.sentences += next.batch.sentences();
-    shown_.counts.add(next.batch);
-    epoch_counts_.add(next.batch);
+    state_.shown.counts.add(next.batch);
+    state_.epoch.add(next.batch);
     step.next = next.next;
     step.epoch_ended = next.ends_epoch();
     batches.push_back(std::move(next.batch));
     if (step.epoch_ended) break;  // an update does not span epochs
   }
+  step.wait = batches_->wait_seconds() - waited;
   return batches;
 }
 
@@ -136,7 +188,7 @@ void Trainer::accumulate(const std::vector<Batch>& batches, Step& step) {
 
 bool Trainer::apply(const Step& step) {
   auto& s = state_;
-  const bool finite = std::isfinite(step.loss) && std::isfinite(step.norm);
+  const bool finite = std::isfinite(step.loss) && step.norm < kLargestNorm;
   const bool exploded =
       finite && options_.skip_factor > 0 && s.mean_norm > 0 && step.norm > options_.skip_factor * s.mean_norm;
   ++s.progress.updates;
@@ -148,15 +200,16 @@ bool Trainer::apply(const Step& step) {
                fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", s.progress.updates,
                            step.loss, step.norm, s.skipped));
     if (s.skipped_in_row >= options_.skip_limit)
-      fail("{} updates in a row were skipped; the last good checkpoint is {}", s.skipped_in_row,
-           std::filesystem::exists(prefix() + ".state") ? prefix() + ".state" : "not written yet");
+      fail("{} updates in a row were skipped; {}", s.skipped_in_row,
+           saved_at_ < 0 ? "there is no good checkpoint yet"
+                         : fmt::format("the last good checkpoint is {}.state, of update {}", prefix(), saved_at_));
     return false;
   }
   s.skipped_in_row = 0;
   s.mean_norm = s.mean_norm == 0 ? step.norm : kNormMemory * s.mean_norm + (1 - kNormMemory) * step.norm;
   const bool clip = options_.clip_norm > 0 && step.norm > options_.clip_norm;
   if (options_.log_gradients) norms_of_parts_ = part_norms();
-  optimizer_->update(runtime_.pool(), model_->parameters, s.progress.updates,
+  optimizer_->update(runtime_.pool(), model_->parameters, s.progress.updates - s.skipped,
                      learning_rate(options_, s.progress.updates), clip ? options_.clip_norm / step.norm : 1);
   runtime_.parameters_changed();
   return true;
@@ -176,24 +229,36 @@ std::map<std::string, double> Trainer::part_norms() {
   return squares;
 }
 
+void Trainer::count(const Step& step, double seconds) {
+  TrainingProgress& p = state_.progress;
+  p.sentences += step.sentences;
+  p.tokens += step.tokens;
+  p.epochs += step.epoch_ended ? 1 : 0;
+  p.epoch_ended = step.epoch_ended;
+  p.seconds += seconds;
+  state_.position = step.next;
+  LogSums& shown = state_.shown;
+  if (std::isfinite(step.loss)) shown.loss += step.loss * static_cast<double>(step.tokens);
+  shown.tokens += step.tokens;
+  shown.seconds += seconds;
+  shown.wait += step.wait;
+}
+
 void Trainer::display(const Step& step) {
-  auto& s = shown_;
+  auto& s = state_.shown;
   const double tokens = static_cast<double>(std::max<int64_t>(1, s.tokens)), time = std::max(1e-9, s.seconds);
   log_.update(state_.progress, {.cost = s.loss / tokens,
                                 .seconds = s.seconds,
                                 .tokens_per_second = static_cast<double>(s.tokens) / time,
                                 .gradient_norm = step.norm,
                                 .learning_rate = learning_rate(options_, state_.progress.updates),
-                                .wait_share = (batches_->wait_seconds() - s.wait) / time,
+                                .wait_share = s.wait / time,
                                 .padded_share = s.counts.padded_share(),
                                 .part_norms = norms_of_parts_});
-  const double wait = batches_->wait_seconds();
   s = {};
-  s.wait = wait;
 }
 
 void Trainer::validate() {
-  if (validator_ == nullptr) return;
   const auto served = served_values();
   std::vector<float> trained;  // put back afterwards
   if (!optimizer_->smoothed().empty()) {
@@ -210,22 +275,32 @@ void Trainer::validate() {
   for (const auto& metric : options_.valid_metrics) {
     const double value = measured.at(metric);
     const auto best = state_.best.find(metric);
-    const bool better = best == state_.best.end() || Validator::is_better(metric, value, best->second);
-    if (metric == options_.valid_metrics.front()) state_.stalled = better ? 0 : state_.stalled + 1;
+    const bool better =
+        best == state_.best.end() ? std::isfinite(value) : Validator::is_better(metric, value, best->second);
+    auto& stalled = state_.stalled[metric];
+    stalled = better ? 0 : stalled + 1;
     if (better) {
       state_.best[metric] = value;
-      model_->save(fmt::format("{}.best-{}.safetensors", prefix(), metric), served_values());
+      model_->save(fmt::format("{}.best-{}.safetensors", prefix(), metric), served);
     }
-    log_.validation(state_.progress, metric, value, better, state_.stalled);
-    state_.history.push_back(
-        fmt::format(R"({{"update":{},"metric":"{}","value":{}}})", state_.progress.updates, metric, value));
+    log_.validation(state_.progress, metric, value, stalled);
+    state_.history.push_back(fmt::format(R"({{"update":{},"metric":"{}","value":{}}})", state_.progress.updates, metric,
+                                         std::isfinite(value) ? fmt::format("{}", value) : "null"));
   }
+}
+
+// What an earlier run left would be taken for this one's: its numbers may be higher.
+void Trainer::remove_checkpoints() {
+  std::filesystem::remove(prefix() + ".state");
+  for (const char* kind : {"iter", "epoch"})
+    for (const auto& file : find_numbered(fmt::format("{}.{}*.safetensors", prefix(), kind)))
+      std::filesystem::remove(file.path);
 }
 
 void Trainer::save(bool numbered) {
   const auto served = served_values();
   const bool by_epoch = save_every_.unit == Amount::Unit::kEpochs;
-  if (numbered) {
+  if (numbered && (!by_epoch || state_.progress.epoch_ended)) {
     model_->save(fmt::format("{}.{}{}.safetensors", prefix(), by_epoch ? "epoch" : "iter",
                              by_epoch ? state_.progress.epochs : state_.progress.updates),
                  served);
@@ -235,6 +310,7 @@ void Trainer::save(bool numbered) {
   }
   model_->save(options_.model_path, served);
   write_checkpoint(prefix() + ".state", *model_, *optimizer_, state_, dump_);
+  saved_at_ = state_.progress.updates;
   log_.event(state_.progress, "save",
              fmt::format("saved {} at update {}", options_.model_path, state_.progress.updates));
 }
@@ -242,7 +318,8 @@ void Trainer::save(bool numbered) {
 bool Trainer::finished() const {
   for (const Amount& end : ends_)
     if (end.reached(state_.progress)) return true;
-  return options_.early_stopping > 0 && state_.stalled >= options_.early_stopping;
+  const auto stalled = state_.stalled.find(options_.valid_metrics.front());
+  return options_.early_stopping > 0 && stalled != state_.stalled.end() && stalled->second >= options_.early_stopping;
 }
 
 double Trainer::done_share() const {
@@ -253,52 +330,54 @@ double Trainer::done_share() const {
 }
 
 void Trainer::run() {
+  training = 0;
+  stop_signal = 0;
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
+  std::signal(SIGXFSZ, SIG_IGN);    // a file that may not grow is an error like a full disk
+  AtomicFile(prefix() + ".state");  // can be written: known now, not after hours
+  remove_leftovers(prefix());
+  if (options_.profile) runtime_.enable_profile();
   load_data();
   start_or_resume();
-  int64_t saved_at = std::filesystem::exists(prefix() + ".state") ? state_.progress.updates : -1;
+  if (options_.restart) remove_checkpoints();
+  training = 1;
   while (!finished()) {
     const double start = now();
     const TrainingProgress before = state_.progress;
     Step step;
+    phases_.enter(Phases::kData);
     const auto batches = next_batches(step);
+    phases_.enter(Phases::kGradients);
     accumulate(batches, step);
+    phases_.enter(Phases::kUpdate);
     apply(step);
+    count(step, now() - start);
 
-    TrainingProgress& p = state_.progress;
-    p.sentences += step.sentences;
-    p.tokens += step.tokens;
-    p.epochs += step.epoch_ended ? 1 : 0;
-    state_.position = step.next;
-    const double seconds = now() - start;
-    p.seconds += seconds;
-    if (std::isfinite(step.loss)) shown_.loss += step.loss * static_cast<double>(step.tokens);
-    shown_.tokens += step.tokens;
-    shown_.seconds += seconds;
+    phases_.enter(Phases::kLog);
+    const TrainingProgress& p = state_.progress;
     const double share = done_share(), rate = static_cast<double>(p.tokens) / std::max(1e-9, p.seconds);
-
     if (display_every_.crossed(before, p) || p.updates == 1) display(step);
     log_.bar(share, rate, share > 0 ? p.seconds * (1 - share) / share : 0);
     if (step.epoch_ended) {
-      for (const auto& line : EpochReport{corpus_->counts(), epoch_counts_}.lines()) log_.event(p, "epoch", line);
-      epoch_counts_ = {};
+      for (const auto& line : EpochReport{corpus_->counts(), state_.epoch}.lines()) log_.event(p, "epoch", line);
+      state_.epoch = {};
     }
-    const bool last = finished();
-    if (valid_every_.crossed(before, p) || (last && validator_ != nullptr)) validate();
+    phases_.enter(Phases::kValidation);
+    const bool ends = finished();
+    if (validator_ != nullptr && (valid_every_.crossed(before, p) || ends)) validate();
+    phases_.enter(Phases::kSaving);
+    const bool saves = save_every_.crossed(before, p) || finished();
+    if (saves || stop_signal != 0) save(saves);
     if (stop_signal != 0) {
-      save(false);
       log::info("stopped by signal {} at update {}; run again to go on", static_cast<int>(stop_signal), p.updates);
+      if (options_.profile) print_profile();
       throw Exit{128 + stop_signal};
     }
-    if (save_every_.crossed(before, p) || last || finished()) {
-      save(true);
-      saved_at = p.updates;
-    }
   }
-  if (saved_at != state_.progress.updates) save(true);
   log::info("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
             state_.progress.epochs, with_commas(state_.progress.tokens));
+  if (options_.profile) print_profile();
 }
 
 }  // namespace nmt

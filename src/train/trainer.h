@@ -9,16 +9,18 @@
 #include "text/prefetch.h"
 #include "train/checkpoint_state.h"
 #include "train/optimizer.h"
+#include "train/phases.h"
 #include "train/train_log.h"
 #include "train/train_options.h"
 #include "train/validator.h"
 
 namespace nmt {
 
-// The training loop: batches, updates, validation, checkpoints. Files, PREFIX being the model's path without
-// .safetensors:
+// The training loop: batches, updates, validation, checkpoints. Whatever happens to the process, the next run goes on
+// from PREFIX.state and gives the bits of a run that was never stopped, files and costs in the log included. Files,
+// PREFIX being the model's path without .safetensors:
 //   PREFIX.safetensors              the model after the last save
-//   PREFIX.iterN.safetensors        the model at update N (PREFIX.epochN where saves are by epoch)
+//   PREFIX.iterN.safetensors        the model at update N (PREFIX.epochN, after epoch N, where saves are by epoch)
 //   PREFIX.best-METRIC.safetensors  the best model by a metric of validation
 //   PREFIX.state                    everything to go on from: written last, so what it says is there
 class Trainer {
@@ -26,7 +28,8 @@ class Trainer {
   // `dump`: the options as a configuration file, stored in checkpoints.
   Trainer(const TrainOptions& options, std::string dump);
 
-  // Trains to the end. Throws Exit with 143 or 130 after a SIGTERM or SIGINT (saved), Error where training broke down.
+  // Trains to the end. Throws Exit with 143 or 130 after a SIGTERM or SIGINT (saved), Error where training broke down,
+  // UserError, before it reads the data, where the model cannot be written.
   void run();
   void dry_run();    // what the training would take
   void dump_plan();  // the plan of the first update, measured
@@ -36,18 +39,24 @@ class Trainer {
     double loss = 0;  // smoothed, a target token
     double norm = 0;  // of the gradient
     int64_t tokens = 0, sentences = 0;
+    double wait = 0;  // seconds, for the batches
     Position next;
     bool epoch_ended = false;
   };
 
   void load_data();
   void start_or_resume();
+  void resume(const std::string& checkpoint);
+  uint64_t batching() const;
   std::vector<Batch> next_batches(Step& step);
   void accumulate(const std::vector<Batch>& batches, Step& step);
   bool apply(const Step& step);  // false: skipped
+  void count(const Step& step, double seconds);
   void display(const Step& step);
   void validate();
   void save(bool numbered);
+  void remove_checkpoints();
+  void print_profile();
   bool finished() const;
   double done_share() const;
   std::span<const float> served_values();  // smoothed parameters where there are such
@@ -67,15 +76,9 @@ class Trainer {
   std::unique_ptr<Validator> validator_;
   TrainLog log_;
   TrainingState state_;
-  BatchCounts epoch_counts_;
+  int64_t saved_at_ = -1;  // the update that PREFIX.state is of; -1: there is none of this run
   std::map<std::string, double> norms_of_parts_;
-
-  // Sums since the last line of the log.
-  struct {
-    double loss = 0, seconds = 0, wait = 0;
-    int64_t tokens = 0;
-    BatchCounts counts;
-  } shown_;
+  Phases phases_;
 };
 
 }  // namespace nmt

@@ -1,6 +1,9 @@
-// What nmt-train tells without training: --dry-run and --dump-plan.
+// What nmt-train tells about a training: --dry-run, --dump-plan and --profile.
+#include <algorithm>
 #include <chrono>
 #include <fstream>
+
+#include <malloc.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -10,9 +13,9 @@
 namespace nmt {
 namespace {
 
-// Resident memory of the process in bytes: the peak so far and now.
+// Resident memory of the process in bytes: the peak so far, now, and what of it is code and files.
 struct Memory {
-  int64_t peak = 0, now = 0;
+  int64_t peak = 0, now = 0, files = 0;
 };
 Memory memory() {
   std::ifstream status("/proc/self/status");
@@ -20,8 +23,15 @@ Memory memory() {
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("VmHWM:")) m.peak = std::stoll(line.substr(6)) * 1024;
     if (line.starts_with("VmRSS:")) m.now = std::stoll(line.substr(6)) * 1024;
+    if (line.starts_with("RssFile:")) m.files = std::stoll(line.substr(8)) * 1024;
   }
   return m;
+}
+
+// Bytes that the program holds from malloc, in all threads.
+int64_t allocated() {
+  const auto info = ::mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -86,15 +96,49 @@ void Trainer::dump_plan() {
   load_data();
   start_or_resume();
   runtime_.enable_profile();
-  const Memory before = memory();
   Step step;
   const auto batches = next_batches(step);
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts again from here
+  const Memory before = memory();
+  const int64_t heap = allocated();
   accumulate(batches, step);
   const Memory after = memory();
+  const int64_t planned = runtime_.arena_bytes() + runtime_.packed_bytes();
+  const int64_t rest = std::max<int64_t>(0, allocated() - heap - planned);
   fmt::print("{}", runtime_.plan_table());
-  fmt::print("arena {:.1f} MB, packed matrices {:.1f} MB, together {:.1f} MB; peak memory rose by {:.1f} MB\n",
-             megabytes(runtime_.arena_bytes()), megabytes(runtime_.packed_bytes()),
-             megabytes(runtime_.arena_bytes() + runtime_.packed_bytes()), megabytes(after.peak - before.now));
+  fmt::print(
+      "arena {:.1f} MB, packed matrices {:.1f} MB, scratch of threads and graph {:.1f} MB, together {:.1f} MB; peak "
+      "memory rose by {:.1f} MB, and {:.1f} MB of code was loaded\n",
+      megabytes(runtime_.arena_bytes()), megabytes(runtime_.packed_bytes()), megabytes(rest), megabytes(planned + rest),
+      megabytes(after.peak - before.now - (after.files - before.files)), megabytes(after.files - before.files));
+}
+
+void Trainer::print_profile() {
+  phases_.enter(Phases::kLog);
+  double sum = 0;
+  for (size_t i = 0; i < Phases::kNames.size(); ++i) sum += phases_.seconds(i);
+  fmt::print("{:<28} {:>10} {:>7}\n", "phase", "s", "%");
+  for (size_t i = 0; i < Phases::kNames.size(); ++i)
+    fmt::print("{:<28} {:>10.3f} {:>7.2f}\n", Phases::kNames[i], phases_.seconds(i), 100 * phases_.seconds(i) / sum);
+  fmt::print("{:<28} {:>10.3f} {:>7.2f}\n\n", "total", sum, 100.0);
+
+  std::vector<std::pair<std::string, Runtime::OpTime>> ops(runtime_.op_times().begin(), runtime_.op_times().end());
+  std::ranges::sort(ops, std::greater<>(), [](const auto& op) { return op.second.seconds; });
+  Runtime::OpTime all;
+  for (const auto& [name, time] : ops) {
+    all.seconds += time.seconds;
+    all.flops += time.flops;
+    all.bytes += time.bytes;
+    all.calls += time.calls;
+  }
+  ops.emplace_back("total", all);
+  fmt::print("{:<28} {:>10} {:>7} {:>10} {:>10} {:>10}\n", "op", "s", "%", "calls", "GFLOP/s", "GB/s");
+  for (const auto& [name, time] : ops) {
+    const double seconds = std::max(1e-9, time.seconds);
+    fmt::print("{:<28} {:>10.3f} {:>7.2f} {:>10} {:>10.2f} {:>10.2f}\n", name, time.seconds,
+               100 * time.seconds / std::max(1e-9, all.seconds), time.calls, time.flops / seconds * 1e-9,
+               time.bytes / seconds * 1e-9);
+  }
 }
 
 }  // namespace nmt

@@ -16,7 +16,18 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
                      std::shared_ptr<const Vocab> target)
     : options_(options), source_(std::move(source)), target_(std::move(target)) {
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
+  if (!options_.valid_output.empty()) AtomicFile(output_path(0));  // can be written: known now, not after hours
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.threads);
+}
+
+bool Validator::is_better(const std::string& metric, double value, double than) {
+  return std::isfinite(value) && (metric == "cross-entropy" || metric == "perplexity" ? value < than : value > than);
+}
+
+std::string Validator::output_path(int64_t update) const {
+  std::string path = options_.valid_output;
+  if (const size_t at = path.find("{U}"); at != std::string::npos) path.replace(at, 3, std::to_string(update));
+  return path;
 }
 
 double Validator::cross_entropy(Runtime& runtime, Model& model) const {
@@ -72,9 +83,7 @@ std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model,
   values["bleu"] = corpus_bleu(translations, references).value;
   values["chrf"] = corpus_chrf(translations, references).value;
   if (!options_.valid_output.empty()) {
-    std::string path = options_.valid_output;
-    if (const size_t at = path.find("{U}"); at != std::string::npos) path.replace(at, 3, std::to_string(update));
-    AtomicFile file(path);
+    AtomicFile file(output_path(update));
     for (const auto& line : translations) file.write(line + "\n");
     file.commit();
   }

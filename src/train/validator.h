@@ -22,13 +22,14 @@ class Validator {
   // Metric -> value, for the metrics asked for: unsmoothed cross-entropy a token, its exponential, BLEU, chrF.
   std::map<std::string, double> measure(Runtime& runtime, Model& model, int64_t update) const;
 
-  static bool is_better(const std::string& metric, double value, double than) {
-    return metric == "cross-entropy" || metric == "perplexity" ? value < than : value > than;
-  }
+  // NaN and infinite values are never better.
+  static bool is_better(const std::string& metric, double value, double than);
 
  private:
   double cross_entropy(Runtime& runtime, Model& model) const;
   std::vector<std::string> translate(Runtime& runtime, Model& model) const;
+
+  std::string output_path(int64_t update) const;
 
   const TrainOptions& options_;
   std::shared_ptr<const Vocab> source_, target_;

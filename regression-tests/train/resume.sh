@@ -1,0 +1,68 @@
+# A run that is stopped, however it is, goes on as if it had not been: the same files, bit for bit, after kill -9 at
+# thirty instants, SIGTERM and SIGINT.
+. "$NMT_ROOT/regression-tests/train/tiny.bash"
+options="--after 90u --save-freq 3u --keep-last 2 --disp-freq 7u --optimizer-delay 2 --exponential-smoothing 0.01
+  --valid-sets data/dev.en data/dev.de --valid-freq 20u --valid-metrics perplexity"
+costs() {  # of each line of the log; lines of a stretch that was trained twice must agree
+  sed -n 's/.*\("update":[0-9]*\).*\("cost":[^,]*\).*/\1 \2/p' "$1" | sort -u
+}
+
+mkdir whole
+train --model whole/m.safetensors $options --log-json whole.json 2> /dev/null
+content whole > whole.txt
+costs whole.json > whole.costs
+
+kills=0 runs=0
+RANDOM=7
+while [ $kills -lt 30 ]; do
+  runs=$((runs + 1))
+  rm -rf killed killed.json
+  mkdir killed
+  while true; do
+    start --model killed/m.safetensors $options --log-json killed.json 2> killed.log
+    # At any instant of the first 0.15 seconds, in which the run starts, trains and saves.
+    sleep 0.$(printf %03d $((RANDOM % 150)))
+    kill -9 $pid 2> /dev/null || true
+    if wait $pid 2> /dev/null; then break; fi
+    grep -q "error" killed.log && cat killed.log && exit 1
+    kills=$((kills + 1))
+  done
+  content killed > killed.txt
+  diff whole.txt killed.txt
+  costs killed.json | diff whole.costs -
+done
+echo "killed $kills times in $runs runs" >&2
+echo "killed: the same files and costs"
+
+# Far from its end a run is stopped by a signal, saves and says so with its code.
+long="$options --after 600u --save-freq 0 --disp-freq 1u --valid-freq 250u"
+mkdir long
+train --model long/m.safetensors $long 2> /dev/null
+for signal in TERM:143 INT:130; do
+  rm -rf stopped stopped.json
+  mkdir stopped
+  start --model stopped/m.safetensors $long --log-json stopped.json 2> stopped.log
+  until grep -qs '"update":10,' stopped.json || ! kill -0 $pid 2> /dev/null; do sleep 0.005; done
+  kill -${signal%:*} $pid
+  code=0
+  wait $pid || code=$?
+  echo "$code: $(sed -n 's/.*\(stopped by signal [0-9]*\) at update [0-9]*\(; .*\)/\1\2/p' stopped.log)"
+  train --model stopped/m.safetensors $long 2> again.log
+  grep -c "resumed from stopped/m.state at update" again.log
+  content stopped | diff <(content long) -
+done
+
+# Nothing is trained yet: nothing to save, and the code is the same.
+mkfifo never
+start --train-sets never never --model early.safetensors 2> early.log
+sleep 0.2
+kill -TERM $pid
+code=0
+wait $pid || code=$?
+echo "while it reads its data: $code, files: $(ls | grep -c early.s || true)"
+
+# --restart forgets what was there, also models of a higher number.
+mkdir anew
+train --model anew/m.safetensors --after 20u --save-freq 10u 2> /dev/null
+train --model anew/m.safetensors --after 6u --save-freq 2u --keep-last 2 --restart 2> /dev/null
+ls anew
