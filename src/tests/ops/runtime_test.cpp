@@ -1,0 +1,106 @@
+// What outlives a graph: packed weights, caches of decoding, seeds of dropout.
+#include "graph/runtime.h"
+
+#include "graph/basic_ops.h"
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+#include "tests/catch.h"
+
+using namespace nmt;
+
+namespace {
+
+std::vector<float> copied(Graph& graph, Expr x) {
+  const float* data = graph.data<float>(x);
+  return {data, data + x.shape().elements()};
+}
+
+}  // namespace
+
+TEST_CASE("packed weights are kept until parameters change", "[ops]") {
+  Runtime runtime(1);
+  const std::vector<float> x{1, 2, 3};
+  std::vector<float> w{1, 0, 0, 0, 1, 0};
+  const auto product = [&] {
+    Graph graph(runtime);
+    const Expr y = linear(graph.input({{1, 3}, DType::kF32}, x.data()), graph.parameter({2, 3}, w.data(), nullptr));
+    graph.run({y});
+    return copied(graph, y);
+  };
+  CHECK(runtime.packed_bytes() == 0);
+  CHECK(product() == std::vector<float>{1, 2});
+  const int64_t bytes = runtime.packed_bytes();
+  CHECK(bytes >= 6 * 4);
+  w = {0, 0, 1, 1, 1, 1};
+  CHECK(product() == std::vector<float>{1, 2});  // nobody has said so
+  runtime.parameters_changed();
+  CHECK(product() == std::vector<float>{3, 6});
+  CHECK(product() == std::vector<float>{3, 6});
+  CHECK(runtime.packed_bytes() == bytes);
+}
+
+TEST_CASE("one matrix in several views is packed for each", "[ops]") {
+  // Joined leaves begin where their first matrix does.
+  Runtime runtime(1);
+  const std::vector<float> x{1, 2}, w{1, 0, 0, 1, 1, 1, 2, 2};
+  Graph graph(runtime);
+  const Expr in = graph.input({{1, 2}, DType::kF32}, x.data());
+  const Expr first = linear(in, graph.parameter({2, 2}, w.data(), nullptr));
+  const Expr whole = linear(in, graph.parameter({4, 2}, w.data(), nullptr));
+  graph.run({first, whole});
+  CHECK(copied(graph, first) == std::vector<float>{1, 2});
+  CHECK(copied(graph, whole) == std::vector<float>{1, 2, 3, 6});
+}
+
+TEST_CASE("a state is written by one graph and read by the next", "[ops]") {
+  Runtime runtime(1);
+  std::vector<float> keys(3 * 2, -1.f), values(3 * 2, -1.f);
+  const auto step = [&](std::vector<float> qkv, int32_t slot, std::vector<int32_t> entry) {
+    Graph graph(runtime);
+    const auto length = static_cast<int32_t>(entry.size());
+    const auto ints = [&](const Shape& shape, const int32_t* data) { return graph.input({shape, DType::kI32}, data); };
+    const Expr y = cached_attention(graph.input({{1, 6}, DType::kF32}, qkv.data()),
+                                    graph.state({{3, 2}, DType::kF32}, keys.data()),
+                                    graph.state({{3, 2}, DType::kF32}, values.data()), ints({1}, &slot),
+                                    ints({1, length}, entry.data()), ints({1}, &length), 1);
+    graph.run({y});
+    return copied(graph, y);
+  };
+  CHECK(step({0, 0, 1, 2, 3, 4}, 2, {2}) == std::vector<float>{3, 4});
+  CHECK(keys == std::vector<float>{-1, -1, -1, -1, 1, 2});
+  CHECK(values == std::vector<float>{-1, -1, -1, -1, 3, 4});
+  const auto mean = step({0, 0, 5, 6, 7, 8}, 0, {2, 0});  // equal scores: the mean of both values
+  CHECK(mean[0] == Approx(5));
+  CHECK(mean[1] == Approx(6));
+  CHECK(keys == std::vector<float>{5, 6, -1, -1, 1, 2});
+  CHECK(runtime.plans_made() == 2);  // one and two entries
+}
+
+TEST_CASE("dropout is a function of seed, step and place", "[ops]") {
+  Runtime runtime(2);
+  const std::vector<float> ones(5000, 1.f);
+  const auto masks = [&] {
+    Graph graph(runtime);
+    const Expr x = graph.input({{5000}, DType::kF32}, ones.data());
+    const Expr a = dropout(x, 0.25f), b = dropout(x, 0.25f);
+    CHECK(graph.dropout_places() == 2);
+    graph.run({a, b});
+    return std::pair(copied(graph, a), copied(graph, b));
+  };
+  const auto first = masks();
+  CHECK(first.first != first.second);
+  CHECK(masks() == first);
+  CHECK(runtime.plans_made() == 1);  // steps share a plan
+  runtime.step = 1;
+  CHECK(masks().first != first.first);
+  runtime.step = 0;
+  runtime.seed = 2;
+  CHECK(masks().first != first.first);
+  double sum = 0;
+  for (const float v : first.first) {
+    CHECK((v == 0 || v == 1 / (1 - 0.25f)));
+    sum += v;
+  }
+  CHECK(sum / 5000 == Approx(1).margin(0.04));
+}
