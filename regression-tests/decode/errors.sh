@@ -1,0 +1,69 @@
+# What a user can do wrong: one line, exit code 2, and no output.
+python=${NMT_PYTHON:-python3}
+"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+make() { "$python" "$NMT_ROOT/regression-tests/decode/make_model.py" "$@"; }
+decode() {
+  "$NMT_BIN/nmt-decode" --quiet "$@" 2>&1 < text
+  echo "ended with $?"
+  for left in out*; do [ ! -e "$left" ] || echo "left behind: $left"; done
+}
+
+make a.safetensors
+make b.safetensors seed=2
+echo "w2 w3" > text
+
+echo "# options"
+decode
+decode --model a.safetensors --ensemble b.safetensors
+decode --model a.safetensors --beam-size 0
+decode --model a.safetensors --beam-size 101
+decode --model a.safetensors --alpha -1
+decode --model a.safetensors --normalize -1
+decode --model a.safetensors --max-length-extra 0
+decode --model a.safetensors --precision f64
+decode --model a.safetensors --n-best --scores
+decode --model a.safetensors --n-best --score-targets text
+decode --model a.safetensors --score-targets -
+decode --ensemble a.safetensors b.safetensors --weights 1
+decode --ensemble a.safetensors b.safetensors --weights 1 0
+decode --ensemble a.safetensors b.safetensors --weights 1 nan
+decode --model a.safetensors --vocabs x y z
+
+echo "# models"
+decode --model none.safetensors
+mkdir folder
+decode --model folder
+: > empty.safetensors
+decode --model empty.safetensors
+head -c 1000 a.safetensors > cut.safetensors
+decode --model cut.safetensors
+decode --model text
+make nan.safetensors nan=encoder.0.feed_forward.inner.weight
+decode --model nan.safetensors --output out
+sed 's/"eos-id/"eos_id/' a.safetensors > config.safetensors
+decode --model config.safetensors
+
+echo "# vocabularies"
+make bare.safetensors vocab=none
+decode --model bare.safetensors
+decode --model bare.safetensors --vocabs none.txt
+decode --model bare.safetensors --vocabs empty.safetensors
+printf '#nmt-words 1 words=3 merges=0 join=0 lowercase=0 attached=0\n<unk>\n</s>\nw2\n' > small.vocab
+decode --model bare.safetensors --vocabs small.vocab
+
+echo "# ensembles of different vocabularies"
+make larger.safetensors size=31
+decode --ensemble a.safetensors larger.safetensors
+make other.safetensors words=v
+decode --ensemble a.safetensors b.safetensors other.safetensors
+
+echo "# input and output"
+decode --model a.safetensors --input none.txt
+decode --model a.safetensors --output nowhere/out
+decode --model a.safetensors --output folder
+decode --model a.safetensors --score-targets none.txt
+: > none
+decode --model a.safetensors --score-targets none --output out
+printf 'w2\nw3\n' > two
+decode --model a.safetensors --score-targets two --output out
+[ -w /dev/full ] && "$NMT_BIN/nmt-decode" --quiet --model a.safetensors < text 2>&1 > /dev/full || echo "ended with $?"

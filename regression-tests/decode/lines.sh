@@ -1,0 +1,65 @@
+# N lines in, N lines out, whatever is in them; lines of a pipe are answered as they come.
+python=${NMT_PYTHON:-python3}
+"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+make() { "$python" "$NMT_ROOT/regression-tests/decode/make_model.py" "$@"; }
+warnings() { grep -o 'warning: .*' log || echo "no warnings"; }
+set -e
+make model.safetensors tied-embeddings-all=false tied-embeddings=false spread=1.5 seed=3
+make second.safetensors tied-embeddings-all=false tied-embeddings=false spread=1.5 seed=4
+decode() { "$NMT_BIN/nmt-decode" --model model.safetensors --max-length-extra 8 --beam-size 2 "$@"; }
+
+echo "# any bytes"
+{
+  printf 'w2 w3\n\n   \t \nw4\r\n'
+  printf 'w5 \xff\xc3 w6\n\0\n'
+  for i in $(seq 10000); do printf 'w%d ' $((i % 28 + 2)); done
+  printf '\nno word is known\nw7 w8'
+} > odd
+decode --input odd > out 2> log
+wc -l < out
+warnings
+awk '$0 == "" { print "line " NR " is empty" }' out
+decode --n-best < odd 2> /dev/null | awk -F ' [|][|][|] ' '!seen[$1]++ { n++ } END { print n " numbers, the last is " $1 }'
+decode --max-length 20 < odd 2> log > /dev/null
+warnings
+printf '' | decode 2> /dev/null | wc -l
+
+echo "# compressed input, output to a file"
+gzip < odd > odd.gz
+decode --input odd.gz --output file 2> /dev/null
+cmp file out && echo equal
+
+echo "# a line is answered before the next is written"
+coproc server { decode --quiet; }
+for line in "w2 w3" "" "w7 w8 w9 w10" "w4"; do
+  echo "$line" >&"${server[1]}"
+  IFS= read -r -t 60 -u "${server[0]}" answer
+  [ "$answer" = "$(echo "$line" | decode --quiet)" ] && echo answered
+done
+eval "exec ${server[1]}>&-"
+wait
+
+echo "# ensembles"
+ensemble() { "$NMT_BIN/nmt-decode" --max-length-extra 8 --normalize 1 --quiet --input odd --max-length 30 --n-best "$@" 2> /dev/null; }
+ensemble --model model.safetensors > one
+ensemble --ensemble model.safetensors model.safetensors --weights 3 0.5 > same
+ensemble --ensemble model.safetensors second.safetensors --weights 1 1e-9 > mostly
+ensemble --ensemble second.safetensors model.safetensors > two
+"$python" - <<'END'
+def read(path):
+    return [line.rstrip("\n").split(" ||| ") for line in open(path, encoding="utf-8")]
+
+def near(a, b):
+    return len(a) == len(b) and all(x[:2] == y[:2] and abs(float(x[3]) - float(y[3])) < 1e-4 for x, y in zip(a, b))
+
+one, same, mostly, two = map(read, ["one", "same", "mostly", "two"])
+print("a model with itself:", "equal" if near(one, same) else "different")
+print("all weight on one model:", "equal" if near(one, mostly) else "different")
+print("two models:", "equal" if near(one, two) else "different")
+END
+printf 'w2 w3 w4\nw5\n' > sources
+printf 'w6 w7\nw8 w9 w10\n' > targets
+for models in model.safetensors second.safetensors "model.safetensors second.safetensors"; do
+  "$NMT_BIN/nmt-decode" --quiet --ensemble $models --input sources --score-targets targets | cut -f 1
+done | awk '{ sum[(NR - 1) % 2] += NR > 4 ? -2 * $1 : $1 }
+  END { for (i = 0; i < 2; i++) print "mean of two models:", (sum[i] < 1e-4 && sum[i] > -1e-4 ? "yes" : sum[i]) }'

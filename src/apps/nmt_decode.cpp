@@ -1,0 +1,229 @@
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "config/app.h"
+#include "decode/line_queue.h"
+#include "decode/line_translator.h"
+#include "decode/progress.h"
+#include "io/model_file.h"
+#include "nn/model.h"
+
+namespace nmt {
+namespace {
+
+struct DecodeOptions {
+  std::string model, input = "-", output = "-", score_targets, precision = "f32";
+  std::vector<std::string> ensemble, vocabs;
+  std::vector<double> weights;
+  SearchOptions search;
+  BatchLimits batch;
+  int maxi_batch = 1000, threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  bool scores = false, quiet = false;
+
+  void declare(Options& o) {
+    o.group("Model");
+    o.add("model", model, "The model").short_name('m');
+    o.add("ensemble", ensemble, "Several models of one vocabulary, whose log-probabilities are averaged");
+    o.add("weights", weights, "With --ensemble: one positive number for each model");
+    o.add("vocabs", vocabs, "Vocabularies (source and target, or one for both) instead of those in the model");
+    o.group("Input and output");
+    o.add("input", input, "Text to translate, a sentence a line; plain, .gz or .zst").short_name('i');
+    o.add("output", output, "File to write").short_name('o');
+    o.add("n-best", search.n_best, "Write all finished hypotheses: LINE ||| TRANSLATION ||| F0= LOG-P ||| SCORE");
+    o.add("scores", scores, "Write LOG-P and SCORE before each translation, with tabs");
+    o.add("score-targets", score_targets,
+          "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
+    search.declare(o);
+    batch.declare(o);
+    o.add("maxi-batch", maxi_batch, "Lines read ahead and sorted by length; fewer where no more are there yet")
+        .range(1, 1e7);
+    o.group("Computing");
+    o.add("cpu-threads", threads, "Threads").range(1, 1024);
+    o.add("precision", precision, "Of activations and matrix products").choices({"f32", "bf16"});
+    o.add("quiet", quiet, "Log only warnings and errors");
+  }
+
+  void check() const {
+    require(!model.empty() || !ensemble.empty(), "no model: give --model FILE, or --ensemble FILE FILE ...");
+    require(model.empty() || ensemble.empty(), "give either --model or --ensemble, not both");
+    require(weights.empty() || weights.size() == ensemble.size(),
+            "--weights has {} numbers for {} models of --ensemble", weights.size(), ensemble.size());
+    for (const double weight : weights)
+      require(weight > 0 && weight < 1e30, "--weights: {} is not a positive number", weight);
+    require(vocabs.size() <= 2, "--vocabs takes one or two files, not {}", vocabs.size());
+    require(score_targets.empty() || !(search.n_best || scores),
+            "--score-targets excludes --n-best and --scores: it writes scores alone");
+    require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");
+    require(score_targets != "-" || input != "-", "standard input is asked for twice: --input and --score-targets");
+  }
+};
+
+struct Vocabularies {
+  std::shared_ptr<const Vocab> source, target;
+  std::string source_name, target_name;
+};
+
+Vocabularies load_vocabularies(const Model& model, const std::string& path, const std::vector<std::string>& files) {
+  Vocabularies v;
+  if (files.empty()) {
+    require(!model.target_vocabulary.empty(), "{} holds no vocabulary; give --vocabs", path);
+    v.source_name = v.target_name = path;
+    v.source = Vocab::from_bytes(model.source_vocabulary, path);
+    v.target = model.shared_vocabulary ? v.source : Vocab::from_bytes(model.target_vocabulary, path);
+  } else {
+    v.source_name = files.front();
+    v.target_name = files.back();
+    v.source = Vocab::load(v.source_name);
+    v.target = files.size() == 1 ? v.source : Vocab::load(v.target_name);
+  }
+  const auto fits = [&](const Vocab& vocab, const std::string& name, int size, int eos, const char* side) {
+    require(vocab.size() == size && vocab.eos_id() == eos,
+            "{}: the {} vocabulary has {} entries and </s> at {}, but the model {} has {} and {}", name, side,
+            vocab.size(), vocab.eos_id(), path, size, eos);
+  };
+  const ModelConfig& config = model.transformer.config();
+  fits(*v.source, v.source_name, config.source_vocabulary, config.source_eos, "source");
+  fits(*v.target, v.target_name, config.target_vocabulary, config.eos, "target");
+  return v;
+}
+
+// Throws UserError that names the first difference.
+void require_same(const Vocab& a, const std::string& a_name, const Vocab& b, const std::string& b_name,
+                  const char* side) {
+  if (a.bytes() == b.bytes()) return;
+  const auto differ = fmt::format(
+      "models of an ensemble must have one vocabulary, but the {} vocabularies of {} and {}", side, a_name, b_name);
+  require(a.size() == b.size(), "{} have {} and {} entries", differ, a.size(), b.size());
+  for (int id = 0; id < a.size(); ++id)
+    require(a.piece(id) == b.piece(id), "{} differ: entry {} is '{}' and '{}'", differ, id, a.piece(id), b.piece(id));
+  user_error("{} split text differently (same entries, other scores or settings)", differ);
+}
+
+// Standard output line by line, or a file that appears when it is whole.
+class Output {
+ public:
+  explicit Output(const std::string& path) {
+    if (path == "-") return;
+    require(!std::filesystem::is_directory(path), "cannot write {}: it is a folder", path);
+    file_ = std::make_unique<AtomicFile>(path);
+  }
+
+  void write(const std::string& text) {
+    if (file_) return file_->write(text);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+      fail("cannot write standard output");
+  }
+
+  void commit() {
+    if (file_) file_->commit();
+  }
+
+ private:
+  std::unique_ptr<AtomicFile> file_;
+};
+
+std::string line_text(const DecodeOptions& options, int64_t number, std::span<const Translation> translations) {
+  const Translation& best = translations.front();
+  if (!options.score_targets.empty()) return fmt::format("{:.6f}\t{:.6f}\n", best.log_probability, best.score);
+  if (options.scores) return fmt::format("{:.6f}\t{:.6f}\t{}\n", best.log_probability, best.score, best.text);
+  if (!options.search.n_best) return best.text + "\n";
+  std::string text;
+  for (const Translation& t : translations)
+    text += fmt::format("{} ||| {} ||| F0= {:.6f} ||| {:.6f}\n", number, t.text, t.log_probability, t.score);
+  return text;
+}
+
+int64_t count_lines(const std::string& path) {
+  LineReader reader(path);
+  for (std::string line; reader.next(line);) continue;
+  return reader.line_number();
+}
+
+std::vector<std::string> next_targets(LineReader& reader, size_t count, const std::string& input) {
+  std::vector<std::string> targets(count);
+  for (auto& target : targets)
+    require(reader.next(target), "{} has {} lines, fewer than {}; line by line they must belong together",
+            reader.name(), reader.line_number(), input);
+  return targets;
+}
+
+void decode(const DecodeOptions& options) {
+  options.check();
+  log::set_quiet(options.quiet);
+  const auto paths = options.ensemble.empty() ? std::vector{options.model} : options.ensemble;
+  const std::string input = options.input == "-" ? "standard input" : options.input;
+  Output output(options.output);
+  LineQueue queue(options.input, static_cast<size_t>(options.maxi_batch));
+  std::unique_ptr<LineReader> targets;
+  if (!options.score_targets.empty()) targets = std::make_unique<LineReader>(options.score_targets);
+
+  std::vector<std::unique_ptr<Model>> models;
+  std::vector<Scorer> scorers;
+  Vocabularies vocabularies;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    models.push_back(Model::load(paths[i]));
+    scorers.push_back({&models[i]->transformer, &models[i]->parameters, 1});
+    if (!options.weights.empty()) scorers[i].weight = options.weights[i];
+    auto loaded = load_vocabularies(*models[i], paths[i], options.vocabs);
+    if (i == 0) {
+      vocabularies = std::move(loaded);
+    } else {
+      require_same(*vocabularies.source, paths[0], *loaded.source, paths[i], "source");
+      require_same(*vocabularies.target, paths[0], *loaded.target, paths[i], "target");
+    }
+  }
+
+  const bool bf16 = options.precision == "bf16";
+  if (bf16 && !cpu::has_fast_bf16()) log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
+  Runtime runtime(options.threads, bf16 ? DType::kBF16 : DType::kF32);
+  Decoder decoder(scorers, runtime, options.search);
+  LineTranslator translator(decoder, *vocabularies.source, *vocabularies.target, options.batch, input);
+  Progress progress(options.input != "-" && Progress::shown() && !options.quiet ? count_lines(options.input) : 0,
+                    "lines");
+  const auto start = std::chrono::steady_clock::now();
+  const auto sink = [&](int64_t number, std::span<const Translation> translations) {
+    output.write(line_text(options, number, translations));
+    if (!options.quiet) progress.advance(number + 1);
+  };
+  for (auto lines = queue.take(); !lines.empty(); lines = queue.take()) {
+    if (targets)
+      translator.score(lines, next_targets(*targets, lines.size(), input), sink);
+    else
+      translator.translate(lines, sink);
+  }
+  if (std::string extra; targets && targets->next(extra))
+    user_error("{} has more lines than {}; line by line they must belong together", targets->name(), input);
+  output.commit();
+  progress.clear();
+
+  const auto& totals = translator.totals();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (totals.malformed > LineTranslator::kNamed)
+    log::warn("{}: {} lines with malformed UTF-8 in all", input, totals.malformed);
+  if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} lines cut in all", input, totals.cut);
+  log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s",
+            targets ? "scored" : "translated", totals.lines, totals.source_tokens, totals.target_tokens, seconds,
+            static_cast<double>(totals.lines) / seconds, static_cast<double>(totals.target_tokens) / seconds);
+}
+
+}  // namespace
+}  // namespace nmt
+
+int main(int argc, char** argv) {
+  nmt::App app("nmt-decode", "Translates lines of text, or scores given translations");
+  nmt::DecodeOptions options;
+  options.declare(app.options());
+  app.footer(
+      "Lines are translated as soon as they come, and written in their order.\nExamples:\n"
+      "  nmt-decode --model model.safetensors < test.en > test.out.de\n"
+      "  nmt-decode --model model.safetensors --beam-size 12 --n-best --input test.en.gz --output test.nbest\n"
+      "  nmt-decode --ensemble a.safetensors b.safetensors --weights 2 1 < test.en > test.out.de\n"
+      "  nmt-decode --model model.safetensors --input test.en --score-targets test.de > test.scores");
+  app.run([&] { nmt::decode(options); });
+  return app.main(argc, argv);
+}

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "config/options.h"
+
+namespace nmt {
+
+// How translations are searched and ranked. Defaults: section 6.1 of "Attention Is All You Need".
+struct SearchOptions {
+  int beam = 4;
+  double alpha = 0.6;
+  double normalize = 0;
+  int max_extra = 50;  // a translation has at most so many tokens more than its source, </s> not counted there
+  bool n_best = false;
+
+  void declare(Options& options);
+
+  // What log P is divided by; `length` counts </s>. GNMT's ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14), or
+  // length^normalize where that is positive.
+  double penalty(int64_t length) const;
+};
+
+struct Hypothesis {
+  std::vector<int32_t> ids;  // without </s>
+  double log_probability;    // of all tokens, </s> included
+  double score;              // log_probability / penalty
+};
+
+// The beam of one sentence. The live hypotheses start as the empty one. A candidate is a live hypothesis and one token
+// more. In each step, of the first 2 * beam candidates by log P, those that end in </s> are finished, and the first
+// `beam` of the others are the next live ones. After `limit` steps it is over; if nothing was ever finished, the live
+// ones are finished as they are. Equal ones are ordered by their ids.
+//
+// log P only falls and a penalty only grows, so what comes of a candidate scores at most log P / penalty(limit). One
+// that can no longer enter the result is dropped at once. This changes no result: candidates behind it in the order are
+// as hopeless as it is, so none of them gets its place.
+class Beam {
+ public:
+  struct Live {
+    std::vector<int32_t> ids;
+    double log_probability;
+    int32_t parent;  // its index among the live ones of the step before
+  };
+
+  Beam(const SearchOptions& options, int64_t limit, int32_t eos);
+
+  const std::vector<Live>& live() const { return live_; }  // none: the search is over
+
+  // The k most probable tokens after each live hypothesis: [live, k], by falling log-probability and rising id.
+  // k: 2 * beam, or the whole vocabulary where that is smaller. Throws Error for NaN.
+  void advance(std::span<const float> log_probabilities, std::span<const int32_t> ids, int k);
+
+  // The best `wanted` (n-best: `beam`, else one) by score, best first; fewer where fewer were finished.
+  std::vector<Hypothesis> best() const;
+
+ private:
+  struct Finished {
+    double score, log_probability;
+    std::vector<int32_t> ids;  // with </s> where there is one
+  };
+
+  void finish(std::vector<int32_t> ids, double log_probability);
+
+  const SearchOptions& options_;
+  int64_t limit_, steps_ = 0;
+  int32_t eos_;
+  size_t wanted_;
+  double last_penalty_;  // penalty(limit)
+  std::vector<Live> live_;
+  std::vector<Finished> finished_;  // the best `wanted`, in order
+};
+
+}  // namespace nmt

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decode/decoder.h"
+#include "text/vocab.h"
+
+namespace nmt {
+
+// How many sentences are worked on together; no result depends on it.
+struct BatchLimits {
+  int sentences = 0;      // 0: as many as have 256 hypotheses
+  int words = 4000;       // source tokens
+  int max_length = 1000;  // source tokens of a line; what is longer is cut there, with a warning
+
+  void declare(Options& options);
+};
+
+struct Translation {
+  std::string text;
+  double log_probability, score;
+};
+
+// Lines of text in, translations out, in the order of the lines. Lines are sorted by length and cut into batches, so
+// that those of a batch end at about the same time. A line without text has the empty translation, log P 0.
+class LineTranslator {
+ public:
+  // `input` names the text in warnings.
+  LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const BatchLimits& limits,
+                 std::string input);
+
+  // Calls sink(number, translations) for each line as soon as it and those before it are translated; numbers go on
+  // from call to call, from 0. Malformed UTF-8 is taken as U+FFFD, with a warning.
+  using Sink = std::function<void(int64_t number, std::span<const Translation> translations)>;
+  void translate(std::span<const std::string> lines, const Sink& sink);
+
+  // The same for given translations (as many as lines): one Translation each, the given text as the vocabulary sees it.
+  void score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink);
+
+  static constexpr int64_t kNamed = 3;  // lines of each kind of warning; others are only counted
+  struct Totals {
+    int64_t lines = 0, source_tokens = 0, target_tokens = 0;  // without </s>
+    int64_t malformed = 0, cut = 0;                           // lines
+  };
+  const Totals& totals() const { return totals_; }
+
+ private:
+  std::vector<int32_t> encode(const Vocab& vocab, std::string_view line, int64_t number, const char* side);
+  Translation translation(const Hypothesis& hypothesis) const;
+  template <class Run>
+  void in_batches(std::span<const std::vector<int32_t>> sources, const Run& run, const Sink& sink);
+
+  Decoder& decoder_;
+  const Vocab &source_, &target_;
+  BatchLimits limits_;
+  std::string input_;
+  Totals totals_;
+};
+
+}  // namespace nmt

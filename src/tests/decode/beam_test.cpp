@@ -1,0 +1,152 @@
+#include "decode/beam.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "tests/catch.h"
+
+using namespace nmt;
+
+namespace {
+
+constexpr int32_t kEos = 1;
+
+// A language model of random log-probabilities, the same for the same text.
+std::vector<float> next_tokens(const std::vector<int32_t>& text, int vocabulary, uint64_t seed) {
+  uint64_t stream = seed;
+  for (const int32_t id : text) stream = stream * 1000003 + static_cast<uint64_t>(id) + 1;
+  Random random(seed, stream);
+  std::vector<double> weights;
+  double sum = 0;
+  for (int i = 0; i < vocabulary; ++i) {
+    weights.push_back(std::exp(4 * random.uniform()));
+    sum += weights.back();
+  }
+  std::vector<float> result;
+  for (const double w : weights) result.push_back(static_cast<float>(std::log(w / sum)));
+  return result;
+}
+
+// The search as its definition says, without dropping anything early.
+std::vector<Hypothesis> exhaustive(const SearchOptions& o, int limit, int vocabulary, uint64_t seed) {
+  struct Text {
+    double log_probability;
+    std::vector<int32_t> ids;
+  };
+  std::vector<Text> live = {{0, {}}}, finished;
+  const auto beam = static_cast<size_t>(o.beam);
+  for (int step = 0; step < limit; ++step) {
+    std::vector<Text> candidates;
+    for (const Text& text : live) {
+      const auto next = next_tokens(text.ids, vocabulary, seed);
+      for (int32_t id = 0; id < vocabulary; ++id) {
+        candidates.push_back(text);
+        candidates.back().ids.push_back(id);
+        candidates.back().log_probability += next[static_cast<size_t>(id)];
+      }
+    }
+    std::ranges::sort(candidates, [](const Text& a, const Text& b) {
+      return a.log_probability != b.log_probability ? a.log_probability > b.log_probability : a.ids < b.ids;
+    });
+    candidates.resize(std::min(candidates.size(), 2 * beam));
+    live.clear();
+    for (const Text& c : candidates) {
+      if (c.ids.back() == kEos) finished.push_back(c);
+      if (c.ids.back() != kEos && live.size() < beam) live.push_back(c);
+    }
+  }
+  if (finished.empty()) finished = live;
+  std::vector<Hypothesis> result;
+  for (const Text& f : finished)
+    result.push_back({f.ids, f.log_probability, f.log_probability / o.penalty(static_cast<int64_t>(f.ids.size()))});
+  std::ranges::sort(result, [](const Hypothesis& a, const Hypothesis& b) {
+    return a.score != b.score ? a.score > b.score : a.ids < b.ids;
+  });
+  result.resize(std::min(result.size(), o.n_best ? beam : 1));
+  for (auto& h : result)
+    if (h.ids.back() == kEos) h.ids.pop_back();
+  return result;
+}
+
+std::vector<Hypothesis> search(const SearchOptions& o, int limit, int vocabulary, uint64_t seed, int& rows) {
+  Beam beam(o, limit, kEos);
+  const int k = std::min(2 * o.beam, vocabulary);
+  while (!beam.live().empty()) {
+    std::vector<float> values;
+    std::vector<int32_t> ids;
+    for (const auto& live : beam.live()) {
+      ++rows;
+      const auto next = next_tokens(live.ids, vocabulary, seed);
+      std::vector<int32_t> order(next.size());
+      for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
+      std::ranges::stable_sort(order, std::ranges::greater(), [&](int32_t i) { return next[static_cast<size_t>(i)]; });
+      for (int i = 0; i < k; ++i) {
+        ids.push_back(order[static_cast<size_t>(i)]);
+        values.push_back(next[static_cast<size_t>(ids.back())]);
+      }
+    }
+    beam.advance(values, ids, k);
+  }
+  return beam.best();
+}
+
+}  // namespace
+
+TEST_CASE("dropping hopeless hypotheses loses nothing") {
+  int rows = 0, all_rows = 0;
+  for (const int beam : {1, 2, 4, 7})
+    for (const double alpha : {0.0, 0.6, 1.5})
+      for (const bool n_best : {false, true})
+        for (const int vocabulary : {2, 5, 12})
+          for (uint64_t seed = 1; seed <= 5; ++seed) {
+            SearchOptions o{.beam = beam, .alpha = alpha, .n_best = n_best};
+            if (seed == 5) o.normalize = 0.8;
+            const int limit = 3 + static_cast<int>(seed) * 3;
+            const auto found = search(o, limit, vocabulary, seed, rows),
+                       wanted = exhaustive(o, limit, vocabulary, seed);
+            all_rows += limit * beam;
+            REQUIRE(found.size() == wanted.size());
+            for (size_t i = 0; i < found.size(); ++i) {
+              CHECK(found[i].ids == wanted[i].ids);
+              CHECK(found[i].log_probability == wanted[i].log_probability);
+              CHECK(found[i].score == wanted[i].score);
+            }
+          }
+  CHECK(rows < all_rows / 2);
+}
+
+TEST_CASE("equal hypotheses are ordered by their ids") {
+  const SearchOptions o{.beam = 2, .alpha = 0, .n_best = true};
+  Beam beam(o, 2, kEos);
+  beam.advance(std::vector<float>{-1, -1, -1, -1}, std::vector<int32_t>{0, 2, 3, 4}, 4);
+  REQUIRE(beam.live().size() == 2);
+  CHECK(beam.live()[0].ids == std::vector<int32_t>{0});
+  CHECK(beam.live()[1].ids == std::vector<int32_t>{2});
+  // Of the second one's tokens the better two go on first; its </s> equals that of the first one.
+  beam.advance(std::vector<float>{-1, -2, -3, -4, -1, -2, -3, -4}, std::vector<int32_t>{1, 0, 2, 3, 1, 0, 2, 3}, 4);
+  CHECK(beam.live().empty());
+  const auto best = beam.best();
+  REQUIRE(best.size() == 2);
+  CHECK(best[0].ids == std::vector<int32_t>{0});
+  CHECK(best[1].ids == std::vector<int32_t>{2});
+}
+
+TEST_CASE("without any </s> the live hypotheses are the result") {
+  const SearchOptions o{.beam = 2, .alpha = 1};
+  Beam beam(o, 1, kEos);
+  beam.advance(std::vector<float>{-1, -2, -3, -4}, std::vector<int32_t>{5, 0, 2, 3}, 4);
+  CHECK(beam.live().empty());
+  const auto best = beam.best();
+  REQUIRE(best.size() == 1);
+  CHECK(best[0].ids == std::vector<int32_t>{5});
+  CHECK(best[0].score == -1);  // ((5 + 1) / 6)^1
+}
+
+TEST_CASE("a probability that is not a number is an error") {
+  const SearchOptions o{.beam = 1};
+  Beam beam(o, 3, kEos);
+  CHECK_THROWS_AS(beam.advance(std::vector<float>{-1, NAN}, std::vector<int32_t>{2, 3}, 2), Error);
+}

@@ -1,0 +1,115 @@
+#include <cmath>
+#include <numeric>
+
+#include "model_fixture.h"
+#include "tests/catch.h"
+
+using namespace nmt;
+
+TEST_CASE("scores of the search are those of its translations as given targets") {
+  const auto beam = GENERATE(1, 4, 20);
+  TestModel model(5);
+  Runtime runtime(2);
+  const Scorer scorers[] = {model.scorer()};
+  Decoder decoder(scorers, runtime, {.beam = beam, .max_extra = 6, .n_best = true});
+  const auto sources = random_sources(30, 12);
+  const auto found = decoder.translate(sources);
+  REQUIRE(found.size() == sources.size());
+  std::vector<IdPair> pairs;
+  std::vector<Hypothesis> hypotheses;
+  size_t longest = 0;
+  for (size_t s = 0; s < sources.size(); ++s) {
+    REQUIRE(!found[s].empty());
+    CHECK(found[s].size() <= static_cast<size_t>(beam));
+    for (const auto& h : found[s]) {
+      longest = std::max(longest, h.ids.size());
+      CHECK(h.ids.size() <= sources[s].size() - 1 + 6);
+      if (h.ids.size() == sources[s].size() - 1 + 6) continue;  // without </s>
+      pairs.push_back({sources[s], h.ids});
+      pairs.back().target.push_back(1);
+      hypotheses.push_back(h);
+    }
+  }
+  REQUIRE(!pairs.empty());
+  CHECK(longest > 6);
+  const auto scores = decoder.score(pairs);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    REQUIRE(scores[i].size() == pairs[i].target.size());
+    const double sum = std::accumulate(scores[i].begin(), scores[i].end(), 0.0);
+    CHECK(hypotheses[i].log_probability == Approx(sum).epsilon(1e-5).margin(1e-5));
+    CHECK(hypotheses[i].score ==
+          Approx(sum / decoder.options().penalty(static_cast<int64_t>(scores[i].size()))).epsilon(1e-5).margin(1e-5));
+  }
+}
+
+TEST_CASE("a translation does not depend on the others of its batch") {
+  TestModel model(13);
+  Runtime runtime(2);
+  const Scorer scorers[] = {model.scorer()};
+  Decoder decoder(scorers, runtime, {.max_extra = 10, .n_best = true});
+  auto sources = random_sources(40, 20);
+  sources.push_back({1});
+  const auto together = decoder.translate(sources);
+  for (size_t s = 0; s < sources.size(); ++s) {
+    const auto alone = decoder.translate(std::span(sources).subspan(s, 1));
+    REQUIRE(alone[0].size() == together[s].size());
+    for (size_t i = 0; i < alone[0].size(); ++i) {
+      CHECK(alone[0][i].ids == together[s][i].ids);
+      CHECK(alone[0][i].score == Approx(together[s][i].score).epsilon(1e-5));
+    }
+  }
+  CHECK(decoder.translate({}).empty());
+  CHECK(decoder.score({}).empty());
+}
+
+TEST_CASE("an ensemble averages log-probabilities by weight") {
+  TestModel a(13), b(12);
+  Runtime runtime(1);
+  const auto sources = random_sources(10, 8);
+  const auto run = [&](std::vector<Scorer> scorers) {
+    return Decoder(scorers, runtime, {.beam = 3, .max_extra = 5, .n_best = true}).translate(sources);
+  };
+  const auto one = run({a.scorer()}), same = run({a.scorer(0.2), a.scorer(7)}), both = run({a.scorer(3), b.scorer(1)});
+  bool differs = false;
+  for (size_t s = 0; s < sources.size(); ++s) {
+    REQUIRE(one[s].size() == same[s].size());
+    for (size_t i = 0; i < one[s].size(); ++i) {
+      CHECK(one[s][i].ids == same[s][i].ids);
+      CHECK(one[s][i].score == Approx(same[s][i].score).epsilon(1e-4));
+    }
+    differs |= one[s][0].ids != both[s][0].ids;
+    const auto& best = both[s][0];
+    if (best.ids.size() == sources[s].size() + 4) continue;  // without </s>
+    std::vector<IdPair> pair = {{sources[s], best.ids}};
+    pair[0].target.push_back(1);
+    const auto score = [&](const Scorer& scorer) {
+      const auto values = Decoder(std::span(&scorer, 1), runtime, {}).score(pair)[0];
+      return std::accumulate(values.begin(), values.end(), 0.0);
+    };
+    CHECK(best.log_probability == Approx(0.75 * score(a.scorer()) + 0.25 * score(b.scorer())).epsilon(1e-4));
+  }
+  CHECK(differs);
+}
+
+TEST_CASE("bf16 stays near f32") {
+  TestModel model(13);
+  const auto sources = random_sources(20, 10);
+  std::vector<IdPair> pairs;
+  for (const auto& source : sources) pairs.push_back({source, sources[pairs.size() / 2]});
+  Runtime narrow(1, DType::kBF16), wide(1);
+  const Scorer scorers[] = {model.scorer()}, twice[] = {model.scorer(), model.scorer()};
+  const auto a = Decoder(scorers, narrow, {}).score(pairs), b = Decoder(scorers, wide, {}).score(pairs);
+  double difference = 0, count = 0;
+  for (size_t i = 0; i < pairs.size(); ++i)
+    for (size_t t = 0; t < a[i].size(); ++t, ++count) difference += std::abs(a[i][t] - b[i][t]);
+  CHECK(difference / count < 0.1);
+  CHECK(difference / count > 1e-4);  // it is bf16
+  // The search in bf16 against bf16 scores; an ensemble of a model with itself changes the products' rounding only.
+  const SearchOptions o{.max_extra = 5};
+  const auto found = Decoder(scorers, narrow, o).translate(sources),
+             again = Decoder(twice, narrow, o).translate(sources);
+  for (size_t s = 0; s < sources.size(); ++s) {
+    CHECK(std::isfinite(found[s][0].score));
+    CHECK(found[s][0].score == Approx(again[s][0].score).epsilon(0.05).margin(0.1));
+  }
+}

@@ -1,0 +1,149 @@
+#include <fstream>
+#include <numeric>
+#include <set>
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "decode/line_queue.h"
+#include "decode/line_translator.h"
+#include "decode/progress.h"
+#include "model_fixture.h"
+#include "tests/catch.h"
+#include "tests/temp_folder.h"
+
+using namespace nmt;
+
+namespace {
+
+// w2 is id 2, and so on.
+std::shared_ptr<const Vocab> word_vocab() {
+  std::string bytes = "#nmt-words 1 words=12 merges=0 join=0 lowercase=0 attached=0\n<unk>\n</s>\n";
+  for (int i = 2; i < 12; ++i) bytes += fmt::format("w{}\n", i);
+  return Vocab::from_bytes(bytes, "words");
+}
+
+struct Fixture {
+  TestModel model{13};
+  Runtime runtime{2};
+  std::shared_ptr<const Vocab> vocab = word_vocab();
+  Scorer scorer = model.scorer();
+  Decoder decoder{std::span(&scorer, 1), runtime, {.normalize = 1, .max_extra = 5}};
+
+  std::vector<std::string> translate(std::span<const std::string> lines, BatchLimits limits,
+                                     LineTranslator::Totals* totals = nullptr) {
+    LineTranslator translator(decoder, *vocab, *vocab, limits, "test");
+    std::vector<std::string> texts;
+    translator.translate(lines, [&](int64_t number, std::span<const Translation> translations) {
+      REQUIRE(number == static_cast<int64_t>(texts.size()));
+      REQUIRE(translations.size() == 1);
+      texts.push_back(translations[0].text);
+    });
+    if (totals != nullptr) *totals = translator.totals();
+    return texts;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every line has its translation, in order, whatever the batches") {
+  Fixture f;
+  std::vector<std::string> lines;
+  for (const auto& source : random_sources(50, 15, 4)) {
+    lines.push_back(f.vocab->decode(source));
+    if (lines.size() % 7 == 0) lines.push_back(lines.size() % 2 == 0 ? "" : " \t ");
+  }
+  std::vector<std::string> alone;
+  for (const auto& line : lines) alone.push_back(f.translate(std::span(&line, 1), {})[0]);
+  CHECK(std::set<std::string>(alone.begin(), alone.end()).size() > 10);
+  for (const int sentences : {0, 1, 8, 64}) CHECK(f.translate(lines, {.sentences = sentences}) == alone);
+  CHECK(f.translate(lines, {.words = 20}) == alone);
+  for (size_t i = 0; i < lines.size(); ++i)
+    if (f.vocab->encode(lines[i]).empty()) CHECK(alone[i].empty());
+}
+
+TEST_CASE("malformed and long lines are translated") {
+  Fixture f;
+  std::string words;
+  for (int i = 0; i < 10000; ++i) words += fmt::format("w{} ", 2 + i % 10);
+  const std::vector<std::string> lines = {"w2 \xff w3", words, std::string("w4\0w5", 5), "w2 w3 w4 w5 w6"};
+  LineTranslator::Totals totals;
+  const auto texts = f.translate(lines, {.max_length = 4}, &totals);
+  REQUIRE(texts.size() == lines.size());
+  CHECK(totals.lines == 4);
+  CHECK(totals.malformed == 1);
+  CHECK(totals.cut == 2);
+  const std::vector<std::string> repaired = {"w2 \xef\xbf\xbd w3", "w2 w3 w4 w5"};
+  const auto expected = f.translate(repaired, {});
+  CHECK(texts[0] == expected[0]);
+  CHECK(texts[1] == expected[1]);
+  CHECK(texts[3] == expected[1]);
+}
+
+TEST_CASE("given translations are scored in order") {
+  Fixture f;
+  const std::vector<std::string> lines = {"w3 w4 w5 w6", "", "w7", "w8 w9"}, targets = {"w2", "w3 w4", "", "w8 w8 w8"};
+  LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.sentences = 2}, "test");
+  std::vector<double> sums;
+  translator.score(lines, targets, [&](int64_t number, std::span<const Translation> t) {
+    CHECK(number == static_cast<int64_t>(sums.size()));
+    CHECK(t[0].text == targets[sums.size()]);
+    const auto length = static_cast<double>(f.vocab->encode(targets[sums.size()]).size() + 1);
+    CHECK(t[0].score == Approx(t[0].log_probability / length));
+    sums.push_back(t[0].log_probability);
+  });
+  REQUIRE(sums.size() == 4);
+  const std::vector<IdPair> pair = {{{8, 9, 1}, {8, 8, 8, 1}}};
+  const auto scores = f.decoder.score(pair)[0];
+  CHECK(sums[3] == Approx(std::accumulate(scores.begin(), scores.end(), 0.0)).epsilon(1e-5));
+}
+
+TEST_CASE("a queue gives what is there and waits for no more") {
+  TempFolder folder;
+  const std::string path = folder / "text";
+  std::ofstream(path) << "a\nb\n\nc";
+  LineQueue whole(path, 10);
+  std::vector<std::string> lines;
+  for (auto taken = whole.take(); !taken.empty(); taken = whole.take())
+    lines.insert(lines.end(), taken.begin(), taken.end());
+  CHECK(lines == std::vector<std::string>{"a", "b", "", "c"});
+  CHECK(whole.take().empty());
+  LineQueue few(path, 2);
+  CHECK(few.take().size() <= 2);
+  CHECK_THROWS_AS(LineQueue(folder / "none", 2), UserError);
+
+  // The writer waits for the reader's answer before it writes on.
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  LineQueue piped(fmt::format("/dev/fd/{}", ends[0]), 100);
+  for (const std::string line : {"first\n", "second\n"}) {
+    REQUIRE(::write(ends[1], line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+    const auto taken = piped.take();
+    REQUIRE(taken.size() == 1);
+    CHECK(taken[0] + "\n" == line);
+  }
+  ::close(ends[1]);
+  CHECK(piped.take().empty());
+  ::close(ends[0]);
+}
+
+TEST_CASE("the rest of a damaged file is an error after the lines before it") {
+  TempFolder folder;
+  const std::string path = folder / "cut.gz";
+  std::string text;
+  for (int i = 0; i < 30000; ++i) text += fmt::format("line {} {}\n", i, i * 7919 % 1009);
+  std::ofstream(folder / "text") << text;
+  REQUIRE(std::system(fmt::format("gzip < {0}/text | head -c 40000 > {0}/cut.gz", folder.path()).c_str()) == 0);
+  LineQueue queue(path, 1000);
+  size_t lines = 0;
+  const auto all = [&] {
+    for (auto taken = queue.take(); !taken.empty(); taken = queue.take()) lines += taken.size();
+  };
+  CHECK_THROWS_AS(all(), UserError);
+}
+
+TEST_CASE("the progress line shows a bar, the rate and the time left") {
+  CHECK(Progress::line(50, 100, 10, "lines") ==
+        "[###############               ] 50/100 lines, 5.0 lines/s, 0:00:10 left");
+  CHECK(Progress::line(30, 0, 10, "lines") == "30 lines, 3.0 lines/s");
+}
