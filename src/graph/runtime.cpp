@@ -15,6 +15,11 @@ constexpr size_t kCachedPlans = 256;
 
 }  // namespace
 
+Runtime::Runtime(int threads, DType compute) : pool_(threads), compute_(compute) {
+  require(compute != DType::kBF16 || cpu::has_bf16(),
+          "this processor does not multiply bf16 (it lacks AVX-512): compute in float32");
+}
+
 const cpu::PackedMatrix& Runtime::packed(const Tensor& w, DType t, bool transposed) {
   const int64_t rows = w.shape()[0], columns = w.shape()[1];
   const int64_t n = transposed ? columns : rows, k = transposed ? rows : columns;

@@ -16,8 +16,9 @@ namespace nmt {
 // What outlives a graph: threads, the arena that plans place their tensors in, packed weights and cached plans.
 class Runtime {
  public:
-  // compute: the dtype of activations and matrix products, kF32 or kBF16.
-  explicit Runtime(int threads, DType compute = DType::kF32) : pool_(threads), compute_(compute) {}
+  // compute: the dtype of activations and matrix products, kF32 or kBF16. Throws UserError for bf16 where the processor
+  // has no products of it.
+  explicit Runtime(int threads, DType compute = DType::kF32);
 
   ThreadPool& pool() { return pool_; }
   DType compute() const { return compute_; }

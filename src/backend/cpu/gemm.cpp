@@ -30,6 +30,7 @@ struct Key {
   int64_t a_row, a_column, b_row, b_column;  // strides of plain operands; b_row = 0: B is packed
   DType t, ty;
   bool bias, relu, accumulate;
+  bool panel = false;  // B is packed in the layout of the wider matrix it belongs to
   bool operator==(const Key&) const = default;
 };
 
@@ -43,7 +44,7 @@ struct KeyHash {
                                key.b_row,
                                key.b_column,
                                (static_cast<int64_t>(key.t) << 8) | static_cast<int64_t>(key.ty),
-                               key.bias * 4 + key.relu * 2 + key.accumulate};
+                               key.panel * 8 + key.bias * 4 + key.relu * 2 + key.accumulate};
     return hash64({reinterpret_cast<const char*>(numbers), sizeof numbers});
   }
 };
@@ -137,13 +138,14 @@ void execute(const Product& product, const void* x, const void* w, void* y, cons
   product.primitive.execute(stream, arguments);
 }
 
-Key packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, bool bias, bool relu, bool accumulate) {
-  return {m, n, k, k, 1, 0, 0, t, ty, bias, relu, accumulate};
+Key packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, const Epilogue& e, bool panel) {
+  const bool relu = e.activation == Activation::kRelu;
+  return {m, n, k, k, 1, 0, 0, t, ty, e.bias != nullptr, relu, e.accumulate, panel};
 }
 
 // How oneDNN packs a [k, n]: what it chooses for a full block of rows.
 const dnnl::memory::desc& packed_layout(DType t, int64_t n, int64_t k) {
-  return product_for(packed_key(kRowBlock, n, k, t, t, false, false, false)).w;
+  return product_for(packed_key(kRowBlock, n, k, t, t, {}, false)).w;
 }
 
 // In these layouts whole blocks of columns follow one another, so that a panel of B's columns is packed as B is.
@@ -170,6 +172,18 @@ std::byte* offset(void* data, int64_t elements, DType t) {
 
 }  // namespace
 
+bool has_bf16() {
+  static const bool has = [] {
+    try {
+      packed_layout(DType::kBF16, 64, 64);
+      return true;
+    } catch (const dnnl::error&) {
+      return false;
+    }
+  }();
+  return has;
+}
+
 bool has_fast_bf16() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx512bf16");
@@ -192,16 +206,15 @@ void pack_columns(ThreadPool& pool, DType t, int64_t n, int64_t k, DType from, c
 
 // y [m, n] of the packed B with this layout, in the calling thread. Rows are taken in blocks of 256, 128, 64 ...: few
 // primitives serve every number of rows.
-void multiply_rows(const dnnl::memory::desc& layout, DType t, int64_t m, int64_t n, int64_t k, const void* x,
-                   const void* packed, DType ty, void* y, const Epilogue& e) {
-  const bool relu = e.activation == Activation::kRelu;
+void multiply_rows(const dnnl::memory::desc& layout, bool panel, DType t, int64_t m, int64_t n, int64_t k,
+                   const void* x, const void* packed, DType ty, void* y, const Epilogue& e) {
   for (int64_t row = 0; row < m;) {
     const auto left = static_cast<uint64_t>(m - row);
     const int64_t rows = left >= kRowBlock ? kRowBlock : static_cast<int64_t>(left < 16 ? left : std::bit_floor(left));
     const void* from = offset(x, row * k, t);
     void* to = offset(y, row * n, ty);
     if (rows > 1) {
-      const auto& product = product_for(packed_key(rows, n, k, t, ty, e.bias != nullptr, relu, e.accumulate), &layout);
+      const auto& product = product_for(packed_key(rows, n, k, t, ty, e, panel), &layout);
       execute(product, from, packed, to, e.bias);
     } else {  // oneDNN's fast code has no product of one row: a second one is computed and thrown away
       const auto x_bytes = static_cast<size_t>(k) * size_of(t), y_bytes = static_cast<size_t>(n) * size_of(ty);
@@ -210,7 +223,7 @@ void multiply_rows(const dnnl::memory::desc& layout, DType t, int64_t m, int64_t
       std::memcpy(two.data(), from, x_bytes);
       std::byte* result = two.data() + 2 * x_bytes;
       if (e.accumulate) std::memcpy(result, to, y_bytes);
-      const auto& product = product_for(packed_key(2, n, k, t, ty, e.bias != nullptr, relu, e.accumulate), &layout);
+      const auto& product = product_for(packed_key(2, n, k, t, ty, e, panel), &layout);
       execute(product, two.data(), packed, result, e.bias);
       std::memcpy(to, result, y_bytes);
     }
@@ -238,7 +251,8 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x,
   if (m >= kFewRows || n < 2 * kPanelColumns || tag == Tag::undef) {
     const int64_t rows = m >= kFewRows ? kRowBlock : std::max<int64_t>(16, up(m / 4, 16));
     pool.parallel_for(m, rows, [&](int64_t begin, int64_t end) {
-      multiply_rows(layout, t, end - begin, n, k, offset(x, begin * k, t), b.data(), ty, offset(y, begin * n, ty), e);
+      multiply_rows(layout, false, t, end - begin, n, k, offset(x, begin * k, t), b.data(), ty,
+                    offset(y, begin * n, ty), e);
     });
     return;
   }
@@ -250,8 +264,8 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x,
       for (int64_t r = 0; r < m; ++r)
         std::memcpy(tile + static_cast<size_t>(r) * bytes, offset(y, r * n + begin, ty), bytes);
     const dnnl::memory::desc panel({k, columns}, onednn_type(t), tag);
-    multiply_rows(panel, t, m, columns, k, x, offset(b.data(), begin * up(k, t == DType::kBF16 ? 32 : 16), t), ty, tile,
-                  {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});
+    multiply_rows(panel, true, t, m, columns, k, x, offset(b.data(), begin * up(k, t == DType::kBF16 ? 32 : 16), t), ty,
+                  tile, {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});
     for (int64_t r = 0; r < m; ++r)
       std::memcpy(offset(y, r * n + begin, ty), tile + static_cast<size_t>(r) * bytes, bytes);
   });
@@ -281,7 +295,8 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
       std::byte* transposed = thread_scratch(static_cast<size_t>(count * padded) * element);
       if (padded != tokens) std::memset(transposed, 0, static_cast<size_t>(count * padded) * element);
       transpose(t, {0, tokens}, 0, count, offset(dy, first * n + begin, t), n, transposed, padded);
-      multiply_rows(layout, t, count, k, padded, transposed, b, DType::kF32, dw + begin * k, {.accumulate = true});
+      multiply_rows(layout, false, t, count, k, padded, transposed, b, DType::kF32, dw + begin * k,
+                    {.accumulate = true});
     });
   }
 }

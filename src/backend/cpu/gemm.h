@@ -15,7 +15,8 @@ namespace nmt::cpu {
 
 enum class Activation : uint8_t { kNone, kRelu };
 
-bool has_fast_bf16();
+bool has_bf16();       // oneDNN multiplies bf16 from AVX-512 on
+bool has_fast_bf16();  // faster than float32
 
 // The right operand of y = x * B, B [K, N], in oneDNN's own blocked layout.
 class PackedMatrix {
