@@ -91,11 +91,11 @@ void write_checkpoint(const std::string& path, const Model& model, Optimizer& op
 TrainingState read_checkpoint(const std::string& path, Model& model, Optimizer& optimizer) {
   const ModelFile file = ModelFile::open(path);
   require(file.config() == model.transformer.config().to_json(),
-          "{} belongs to another model: its configuration differs (use --restart to begin anew)", path);
+          "{} belongs to another model: its configuration differs", path);
   require(file.source_vocabulary() == model.source_vocabulary && file.target_vocabulary() == model.target_vocabulary,
-          "{} belongs to another vocabulary (use --restart to begin anew)", path);
+          "{} belongs to another vocabulary", path);
   const std::string* progress = file.metadata(kProgressKey);
-  require(progress != nullptr, "{} is a model without the state of its training (use --restart to begin anew)", path);
+  require(progress != nullptr, "{} is a model without the state of its training", path);
   TrainingState state;
   try {
     state = from_json(*progress);

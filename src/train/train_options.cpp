@@ -10,7 +10,7 @@ namespace nmt {
 
 void TrainOptions::declare(Options& o) {
   const auto amount = [](std::string name) { return [name](const std::string& text) { Amount::parse(name, text); }; };
-  std::vector<std::string> names = {""};
+  std::vector<std::string> names;
   for (const Task& t : tasks()) names.push_back(t.name);
   o.group("What to train");
   o.add("task", task, "A whole recipe by name; options given besides it win").choices(names);

@@ -115,12 +115,10 @@ uint64_t Trainer::batching() const {
                             options_.data.maxi_batch, options_.data.shuffle));
 }
 
-void Trainer::resume(const std::string& checkpoint) {
+void Trainer::resume(const std::string& checkpoint) try {
   state_ = read_checkpoint(checkpoint, *model_, *optimizer_);
-  require(state_.seed == options_.seed, "{} was made with --seed {} (use --restart to begin anew)", checkpoint,
-          state_.seed);
-  require(state_.corpus == corpus_->fingerprint(),
-          "{} was made with other training data or --max-length (use --restart to begin anew)", checkpoint);
+  require(state_.seed == options_.seed, "{} was made with --seed {}", checkpoint, state_.seed);
+  require(state_.corpus == corpus_->fingerprint(), "{} was made with other training data or --max-length", checkpoint);
   log::info("resumed from {} at update {}", checkpoint, state_.progress.updates);
   if (state_.batching != batching()) {
     log::warn("{} was made with other options of batches: epoch {} begins again", checkpoint,
@@ -130,6 +128,8 @@ void Trainer::resume(const std::string& checkpoint) {
     state_.batching = batching();
   }
   saved_at_ = state_.progress.updates;
+} catch (const UserError& error) {
+  user_error("{} (use --restart to begin anew)", error.what());
 }
 
 void Trainer::start_or_resume() {

@@ -1,0 +1,97 @@
+# What a user may get wrong, and what may go wrong: one line that says what, where and what to do, and the exit code.
+. "$NMT_ROOT/regression-tests/train/tiny.bash"
+
+fails() {  # fails TITLE COMMAND...: the last line on stderr and the exit code
+  local title=$1 code=0
+  shift
+  "$@" > out.txt 2> err.txt || code=$?
+  echo "$title: $code: $(tail -n 1 err.txt)"
+  [ "$(grep -c 'error:' err.txt)" = 1 ] || cat err.txt
+}
+bare="$NMT_BIN/nmt-train --train-sets data/train.en data/train.de"
+on() {  # on SOURCE TARGET...: trains on these files
+  "$NMT_BIN/nmt-train" --vocabs vocab.spm --dim-emb 16 --mini-batch 4 --after 4u --train-sets "$@"
+}
+tiny="$tiny --after 4u"
+
+echo "--- command line"
+fails "no vocabulary" $bare
+fails "vocabulary missing" $bare --vocabs nowhere.spm
+fails "three vocabularies" $bare --vocabs vocab.spm vocab.spm vocab.spm
+fails "vocabulary is text" $bare --vocabs data/train.en
+fails "unknown option" train --no-such-option 1
+fails "unknown task" train --task transformer-huge
+fails "not a number" train --lr-warmup many
+fails "out of range" train --label-smoothing 1.5
+fails "after" train --after 10x
+fails "after, of a list" train --after 10u,
+fails "after, negative" train --after -5u
+fails "a list where one is meant" train --save-freq 10u,1e
+fails "optimizer" train --optimizer-params 0.9 0.98
+fails "epsilon" train --optimizer-params 0.9 0.98 0
+fails "metric" train --valid-sets data/dev.en data/dev.de --valid-metrics meteor
+fails "metric twice" train --valid-sets data/dev.en data/dev.de --valid-metrics bleu chrf bleu
+fails "one validation file" train --valid-sets data/dev.en
+fails "early stopping of nothing" train --early-stopping 3
+fails "heads" train --transformer-heads 3
+fails "model's name" train --model model.bin
+fails "no such folder" train --model nowhere/model.safetensors
+fails "log" train --log data
+fails "log-json" train --log-json nowhere/log
+fails "translations" train --valid-sets data/dev.en data/dev.de --valid-translation-output nowhere/{U}
+printf 'dim-emb = 16\n\nno-such-key = 1\n' > bad.cfg
+fails "key of a configuration" train --config bad.cfg
+printf '# sizes\nclip-norm = wide\n' > bad.cfg
+fails "value in a configuration" train --config bad.cfg
+fails "configuration missing" train --config nowhere.cfg
+
+echo "--- data"
+head -n 190 data/train.de > short.de
+: > empty
+yes '' | head -n 200 > blank
+fails "no training files" "$NMT_BIN/nmt-train" --vocabs vocab.spm
+fails "odd number" on data/train.en data/train.de data/dev.en
+fails "missing" on data/train.en nowhere.de
+fails "line counts" on data/train.en short.de
+fails "validation line counts" train --valid-sets data/dev.en short.de
+fails "empty" on empty empty
+fails "nothing usable" on blank data/train.de
+fails "batch too small" train --mini-batch-words 5
+ls *.safetensors *.state 2> /dev/null | wc -l
+
+echo "--- resume"
+run="--model m.safetensors --after 4u --save-freq 2u"
+train $run 2> /dev/null
+fails "other model" train $run --dim-emb 32
+"$NMT_BIN/nmt-vocab" --type bpe --size 300 --train-sets data/train.en --output other.spm 2> /dev/null
+fails "other vocabulary" "$NMT_BIN/nmt-train" ${tiny/vocab.spm/other.spm} $run
+fails "other seed" train $run --seed 2
+fails "other data" train $run --train-sets data/dev.en data/dev.de
+fails "other length" train $run --max-length 20
+cp m.state whole.state
+size=$(wc -c < m.state)
+for bytes in 0 7 100 $((size / 2)) $((size - 1)); do
+  head -c $bytes whole.state > m.state
+  # How long the header is depends on the seconds trained.
+  fails "checkpoint cut off" train $run | sed 's/[0-9]\{3,\}/N/g'
+done
+cp m.safetensors m.state
+fails "a model as checkpoint" train $run
+sed 's/"updates\\":4/"updates\\":x/' whole.state > m.state
+fails "damaged state" train $run
+cp whole.state m.state
+cmp m.state whole.state
+
+echo "--- breakdown"
+fails "exploding" train --model e.safetensors --after 20u --skip-factor 1e-6 --skip-limit 3
+fails "exploding, saved" train --model e.safetensors --after 20u --save-freq 1u --skip-factor 1e-6 --skip-limit 3
+trap '' XFSZ
+limited() { (ulimit -f "$1" && shift && train "$@"); }
+kilobytes=$(($(wc -c < m.state) / 1024))
+rm -f m.iter*
+fails "disk full" limited $((kilobytes - 4)) --model m.safetensors --after 20u --save-freq 10u
+cmp m.state whole.state
+ls m.*
+train --model m.safetensors --after 20u --save-freq 10u 2>&1 | sed -n 's/.*resumed/resumed/p'
+fails "log full" train --model f.safetensors --after 2u --log-json /dev/full
+fails "output full" sh -c "$NMT_BIN/nmt-train --dump-config > /dev/full"
