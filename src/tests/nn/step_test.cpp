@@ -1,6 +1,7 @@
 // Decoding step by step against the training graph.
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
+#include "tests/compute_types.h"
 #include "tests/nn/model_testing.h"
 
 using namespace nmt;
@@ -106,6 +107,7 @@ TEST_CASE("decoding steps give the training graph's probabilities", "[nn]") {
 
   const auto whole = run(model, pack(repeated, targets), {.train = false}).token_losses;
   CHECK(difference(stepwise(model, sources, targets, beam, DType::kF32, fusion), whole) < 1e-5);
+  if (compute_types().size() == 1) return;
   const auto half = stepwise(model, sources, targets, beam, DType::kBF16, fusion);
   CHECK(difference(half, whole) < 0.05);
 }

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <regex>
 
+#include "tests/compute_types.h"
 #include "tests/ops/op_case.h"
 
 namespace nmt::testing {
@@ -25,6 +26,7 @@ std::set<std::string> defined_ops() {
 }  // namespace
 
 TEST_CASE("every op has a case", "[ops]") {
+  compute_types();  // says where bf16 is skipped
   const auto defined = defined_ops();
   REQUIRE(defined.size() >= 25);
   std::set<std::string> used;

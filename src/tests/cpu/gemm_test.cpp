@@ -1,0 +1,266 @@
+// Matrix products against float64, for sizes around every block that they are cut into.
+#include "backend/cpu/gemm.h"
+
+#include <memory>
+
+#include "tests/compute_types.h"
+#include "tests/cpu/kernel_testing.h"
+
+using namespace nmt;
+using namespace nmt::testing;
+
+namespace {
+
+using Values = std::vector<double>;
+
+// A sum of products and, element by element, the sum of their sizes: what rounding errors are measured against.
+struct Sums {
+  Values value, size;
+};
+
+double rounding(DType t) { return t == DType::kBF16 ? 1.0 / 256 : 0; }
+
+// Every element is within float32's error of a sum of products (and half a unit in the last place of its type).
+void check_product(DType ty, const Array& y, const Sums& reference) {
+  REQUIRE(y.size() == reference.value.size());
+  double worst = 0;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const double allowed = 1e-6 * reference.size[i] + rounding(ty) * std::fabs(reference.value[i]) + 1e-30;
+    const double error = std::fabs(y[i] - reference.value[i]) / allowed;
+    worst = std::isnan(error) ? kInf : std::max(worst, error);
+  }
+  CHECK(worst <= 1);
+}
+
+struct Size {
+  int64_t m, n, k;
+};
+
+// x [m, k] * B [k, n], B = w^T or w; y += and so on as the epilogue says.
+struct Product {
+  DType t, ty;
+  Size size;
+  bool transposed = false, bias = false, relu = false, accumulate = false;
+  Array x, w, b, y;
+
+  Product(DType type, DType result, Size s, bool transpose, bool with_bias, bool with_relu, bool add)
+      : t(type),
+        ty(result),
+        size(s),
+        transposed(transpose),
+        bias(with_bias),
+        relu(with_relu),
+        accumulate(add),
+        x(t, random_values(static_cast<size_t>(s.m * s.k), 1)),
+        // Representable in t: packing loses nothing.
+        w(DType::kF32, Array(t, random_values(static_cast<size_t>(s.n * s.k), 2)).values()),
+        b(DType::kF32, random_values(static_cast<size_t>(s.n), 3)),
+        y(ty, random_values(static_cast<size_t>(s.m * s.n), 4)) {}
+
+  Sums reference() const {
+    const auto [m, n, k] = size;
+    const Values xs = x.values(), ws = w.values(), bs = b.values();
+    Sums sums{y.values(), {}};
+    for (int64_t i = 0; i < m * n; ++i) {
+      const int64_t r = i / n, c = i % n;
+      double& value = sums.value[static_cast<size_t>(i)];
+      if (!accumulate) value = 0;
+      double extent = std::fabs(value);
+      if (bias) value += bs[static_cast<size_t>(c)];
+      if (bias) extent += std::fabs(bs[static_cast<size_t>(c)]);
+      for (int64_t j = 0; j < k; ++j) {
+        const double p =
+            xs[static_cast<size_t>(r * k + j)] * ws[static_cast<size_t>(transposed ? j * n + c : c * k + j)];
+        value += p;
+        extent += std::fabs(p);
+      }
+      if (relu) value = std::max(value, 0.0);
+      sums.size.push_back(extent);
+    }
+    return sums;
+  }
+
+  Array run(ThreadPool& pool, const cpu::PackedMatrix& packed) const {
+    Array result = y;
+    cpu::multiply(pool, packed, size.m, x.data(), ty, result.data(),
+                  {bias ? b.f32() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, accumulate});
+    return result;
+  }
+
+  void check() const {
+    INFO(name_of(t) << " to " << name_of(ty) << " [" << size.m << ", " << size.k << "] x [" << size.k << ", " << size.n
+                    << "]" << (transposed ? " transposed" : "") << (bias ? " bias" : "") << (relu ? " relu" : "")
+                    << (accumulate ? " accumulate" : ""));
+    ThreadPool one(1), two(2), three(3);
+    cpu::PackedMatrix packed;
+    packed.pack(one, t, w.f32(), size.n, size.k, transposed);
+    CHECK(packed.n() == size.n);
+    CHECK(packed.k() == size.k);
+    CHECK(packed.dtype() == t);
+    const Array result = run(one, packed);
+    check_product(ty, result, reference());
+    for (ThreadPool* pool : {&two, &three}) {
+      cpu::PackedMatrix again;
+      again.pack(*pool, t, w.f32(), size.n, size.k, transposed);
+      CHECK(run(*pool, again) == result);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("products with packed matrices", "[gemm]") {
+  const Size sizes[] = {{1, 1, 1},     {1, 7, 33},    {7, 33, 65},  {33, 65, 7},   {65, 1, 33},
+                        {33, 7, 1},    {2, 300, 5},   {3, 520, 33}, {40, 777, 17}, {256, 256, 9},
+                        {257, 64, 31}, {300, 513, 3}, {530, 5, 65}};
+  for (const DType t : compute_types())
+    for (const Size& size : sizes)
+      for (const bool transposed : {false, true}) {
+        Product(t, t, size, transposed, false, false, false).check();
+        Product(t, DType::kF32, size, transposed, true, true, false).check();
+        Product(t, t, size, transposed, false, false, true).check();
+      }
+  for (const DType t : compute_types())
+    for (int bits = 0; bits < 8; ++bits)
+      for (const DType ty : {t, DType::kF32})
+        for (const Size& size : {Size{9, 33, 65}, Size{1, 600, 7}})
+          Product(t, ty, size, false, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0).check();
+}
+
+TEST_CASE("products of nothing", "[gemm]") {
+  for (const DType t : compute_types())
+    for (const Size& size : {Size{0, 7, 5}, Size{7, 0, 5}, Size{0, 0, 0}, Size{7, 5, 0}, Size{1, 600, 0}}) {
+      Product(t, t, size, false, false, false, false).check();  // k = 0: zeros
+      Product(t, t, size, true, false, false, true).check();
+      Product(t, t, size, false, true, true, false).check();
+    }
+}
+
+TEST_CASE("matrices of equal sizes in different layouts do not meet", "[gemm]") {
+  // The last panel of a wide matrix is as large as a whole narrow one; both orders, each in its own depth.
+  for (const DType t : compute_types())
+    for (const int64_t last : {1, 3, 16, 30, 44, 48, 64, 100})
+      for (const bool narrow_first : {false, true}) {
+        const int64_t k = 40 + last + (narrow_first ? 200 : 0);
+        for (int pass = 0; pass < 2; ++pass) {
+          const bool narrow = (pass == 0) == narrow_first;
+          for (const int64_t m : {2, 8, 16})
+            Product(t, t, {m, narrow ? last : 512 + last, k}, false, false, false, false).check();
+        }
+      }
+}
+
+TEST_CASE("a packed matrix is packed anew", "[gemm]") {
+  ThreadPool pool(2);
+  for (const DType t : compute_types()) {
+    cpu::PackedMatrix packed;
+    for (const Size& size : {Size{5, 300, 33}, Size{5, 7, 9}, Size{5, 600, 65}, Size{5, 600, 65}}) {
+      const Product product(t, t, size, false, true, false, false);
+      packed.pack(pool, t, product.w.f32(), size.n, size.k, false);
+      check_product(t, product.run(pool, packed), product.reference());
+      CHECK(packed.bytes() >= size.n * size.k * static_cast<int64_t>(size_of(t)));
+    }
+  }
+}
+
+TEST_CASE("gradients of weights", "[gemm]") {
+  const Size sizes[] = {{0, 7, 5},    {1, 1, 1},     {7, 33, 65},  {64, 16, 16},  {65, 7, 33},    {33, 1, 7},
+                        {9, 300, 65}, {70, 65, 270}, {1024, 5, 9}, {1030, 33, 7}, {2100, 17, 33}, {5, 1030, 3}};
+  for (const DType t : compute_types())
+    for (const auto& [m, n, k] : sizes) {
+      INFO(name_of(t) << " dy [" << m << ", " << n << "], x [" << m << ", " << k << "]");
+      const Array dy(t, random_values(static_cast<size_t>(m * n), 1)),
+          x(t, random_values(static_cast<size_t>(m * k), 2));
+      const Array before(DType::kF32, random_values(static_cast<size_t>(n * k), 3));
+      Sums sums{before.values(), {}};
+      const Values dys = dy.values(), xs = x.values();
+      for (double& v : sums.value) sums.size.push_back(std::fabs(v));
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t j = 0; j < k; ++j) {
+            const double p = dys[static_cast<size_t>(r * n + i)] * xs[static_cast<size_t>(r * k + j)];
+            sums.value[static_cast<size_t>(i * k + j)] += p;
+            sums.size[static_cast<size_t>(i * k + j)] += std::fabs(p);
+          }
+      std::vector<Array> results;
+      for (const int threads : {1, 2, 3}) {
+        ThreadPool pool(threads);
+        Array dw = before;
+        cpu::multiply_transposed(pool, t, m, n, k, dy.data(), x.data(), dw.f32());
+        results.push_back(dw);
+      }
+      check_product(DType::kF32, results[0], sums);
+      CHECK(results[1] == results[0]);
+      CHECK(results[2] == results[0]);
+    }
+}
+
+TEST_CASE("plain products", "[gemm]") {
+  for (const DType t : compute_types())
+    for (const DType tc : {t, DType::kF32})
+      for (const auto& [m, n, k] : {Size{1, 1, 1},
+                                    {7, 33, 65},
+                                    {33, 65, 7},
+                                    {65, 1, 33},
+                                    {1, 33, 7},
+                                    {33, 7, 1},
+                                    {0, 5, 7},
+                                    {5, 0, 7},
+                                    {5, 7, 0}})
+        for (int bits = 0; bits < 8; ++bits) {
+          const bool ta = (bits & 1) != 0, tb = (bits & 2) != 0, accumulate = (bits & 4) != 0;
+          INFO(name_of(t) << " to " << name_of(tc) << " [" << m << ", " << k << "] x [" << k << ", " << n << "] "
+                          << bits);
+          const Array a(t, random_values(static_cast<size_t>(m * k), 1)),
+              b(t, random_values(static_cast<size_t>(k * n), 2));
+          Array c(tc, random_values(static_cast<size_t>(m * n), 3));
+          Sums sums{c.values(), {}};
+          for (int64_t i = 0; i < m * n; ++i) {
+            double& value = sums.value[static_cast<size_t>(i)];
+            if (!accumulate) value = 0;
+            double extent = std::fabs(value);
+            for (int64_t j = 0; j < k; ++j) {
+              const double p = a[static_cast<size_t>(ta ? j * m + i / n : i / n * k + j)] *
+                               b[static_cast<size_t>(tb ? i % n * k + j : j * n + i % n)];
+              value += p;
+              extent += std::fabs(p);
+            }
+            sums.size.push_back(extent);
+          }
+          cpu::multiply_plain(t, ta, tb, m, n, k, a.data(), b.data(), tc, c.data(), accumulate);
+          check_product(tc, c, sums);
+        }
+}
+
+TEST_CASE("threads that multiply at once do not disturb each other", "[gemm]") {
+  // Primitives are shared; what they work in must not be. Races show now and then: so again and again.
+  for (const DType t : compute_types()) {
+    const Product product(t, t, {530, 65, 39}, false, true, false, false);
+    ThreadPool one(1), many(4);
+    cpu::PackedMatrix packed;
+    packed.pack(one, t, product.w.f32(), 65, 39, false);
+    const Array expected = product.run(one, packed);
+    const auto gradient = [&](ThreadPool& pool) {
+      Array dw(DType::kF32, Values(65 * 39));
+      cpu::multiply_transposed(pool, t, 530, 65, 39, expected.data(), product.x.data(), dw.f32());
+      return dw;
+    };
+    const Array expected_gradient = gradient(one);
+    for (int i = 0; i < 100; ++i) {
+      REQUIRE(product.run(many, packed) == expected);
+      REQUIRE(gradient(many) == expected_gradient);
+    }
+    // Different products at the same time, each in one thread.
+    std::vector<char> wrong(200);
+    many.parallel_for(200, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Array c(t, Values(33 * 29));
+        cpu::multiply_plain(t, false, false, 33, 29, 40, product.x.data(), product.x.data(), t, c.data(), false);
+        Array again = c;
+        cpu::multiply_plain(t, false, false, 33, 29, 40, product.x.data(), product.x.data(), t, again.data(), false);
+        wrong[static_cast<size_t>(i)] = c == again ? 0 : 1;
+      }
+    });
+    CHECK(std::ranges::count(wrong, 1) == 0);
+  }
+}
