@@ -1,5 +1,6 @@
 #include "config/app.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -97,7 +98,10 @@ class CommandLine {
 };
 
 int App::main(int argc, char** argv) {
-  const auto report = [&](const char* what) { fmt::print(stderr, "{}: error: {}\n", name_, what); };
+  const auto report = [&](std::string what) {
+    std::ranges::replace(what, '\n', ' ');  // one line, whatever was typed
+    fmt::print(stderr, "{}: error: {}\n", name_, what);
+  };
   CLI::App cli(description_, name_);
   cli.formatter(std::make_shared<HelpFormat>());
   cli.get_formatter()->column_width(34);
@@ -111,7 +115,7 @@ int App::main(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return cli.exit(help);
   } catch (const CLI::ParseError& error) {
-    report(fmt::format("{} (see --help)", error.what()).c_str());
+    report(fmt::format("{} (see --help)", error.what()));
     return 2;
   } catch (const Exit& exit) {
     return exit.code;

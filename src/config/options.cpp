@@ -43,6 +43,13 @@ std::string print(const T& value) {
   return fmt::format("{}", value);
 }
 
+// A line `key = value` of a configuration file gives the value back as it is.
+bool fits_a_line(const std::string& value) {
+  const auto space = [](char c) { return c == ' ' || c == '\t'; };
+  return value.empty() ||
+         (!space(value.front()) && !space(value.back()) && value.find_first_of("#\r\n") == std::string::npos);
+}
+
 template <class T>
 struct ElementOf {
   using type = T;
@@ -178,6 +185,7 @@ void Options::read_config(const std::string& path) {
       user_error("{}:{}: {}", path, number, error.what());
     }
   }
+  require(!file.bad(), "cannot read the configuration {}", path);  // a folder, for one
   for (auto& [option, values] : found) option->given_ = true;
 }
 
@@ -187,8 +195,13 @@ std::string Options::dump() const {
     if (option.positional_) continue;
     if (option.group_ != group) text += fmt::format("{}# {}\n", group.empty() ? "" : "\n", option.group_);
     group = option.group_;
-    for (const auto& value : option.get())
-      if (option.is_list() || !value.empty()) text += fmt::format("{} = {}\n", option.name_, value);
+    for (const auto& value : option.get()) {
+      if (!option.is_list() && value.empty()) continue;
+      require(fits_a_line(value),
+              "--{}: '{}' cannot stand in a configuration file (comments begin with #, spaces at the ends are dropped)",
+              option.name_, value);
+      text += fmt::format("{} = {}\n", option.name_, value);
+    }
   }
   return text;
 }

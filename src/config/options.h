@@ -63,7 +63,8 @@ class Options {
   // Reads `key = value` lines (repeated keys make lists); an unknown key is a UserError with file and line.
   // Options already given keep their value.
   void read_config(const std::string& path);
-  std::string dump() const;  // what read_config reads
+  // What read_config reads. Throws UserError for a value that no line can hold.
+  std::string dump() const;
 
  private:
   Option& add(std::string name, Option::Target target, std::string help);
