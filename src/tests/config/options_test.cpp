@@ -1,0 +1,239 @@
+// Options: values from text, config files, dumps.
+#include "config/options.h"
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "tests/catch.h"
+#include "tests/temp_folder.h"
+
+using namespace nmt;
+
+namespace {
+
+struct Everything {
+  bool flag = false, on = true;
+  int count = 3;
+  int64_t large = -5;
+  uint64_t seed = 7;
+  double rate = 0.1;
+  std::string name = "plain", empty;
+  std::vector<int> sizes{1, 2};
+  std::vector<double> weights;
+  std::vector<std::string> files{"a", "b"};
+
+  void declare(Options& o) {
+    o.group("First");
+    o.add("flag", flag, "A flag");
+    o.add("on", on, "A flag that is set");
+    o.add("count", count, "A number").range(-10, 10);
+    o.add("large", large, "A large number");
+    o.group("Second");
+    o.add("seed", seed, "A seed");
+    o.add("rate", rate, "A rate").range(0, 1e300);
+    o.add("name", name, "A name");
+    o.add("empty", empty, "Nothing");
+    o.add("sizes", sizes, "Sizes");
+    o.add("weights", weights, "Weights");
+    o.add("files", files, "Files");
+  }
+
+  bool operator==(const Everything&) const = default;
+};
+
+struct Declared : Everything {
+  Declared() { declare(options); }
+  Declared(const Declared&) = delete;
+  Option& operator[](const std::string& name) { return *options.find(name); }
+  Options options;
+};
+
+void write(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+template <class F>
+std::string complaint(F f) {
+  try {
+    f();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("options take values of their type", "[config]") {
+  Declared d;
+  CHECK_FALSE(d["count"].given());
+  d["count"].set({"-7"});
+  CHECK(d.count == -7);
+  CHECK(d["count"].given());
+  d["large"].set({"-9223372036854775808"});
+  CHECK(d.large == std::numeric_limits<int64_t>::min());
+  d["seed"].set({"18446744073709551615"});
+  CHECK(d.seed == UINT64_MAX);
+  d["rate"].set({"2.5e-3"});
+  CHECK(d.rate == 2.5e-3);
+  d["name"].set({" any = text # at all "});
+  CHECK(d.name == " any = text # at all ");
+  d["sizes"].set({"5", "-6", "7"});
+  CHECK(d.sizes == std::vector<int>{5, -6, 7});
+  d["weights"].set({});
+  CHECK(d.weights.empty());
+  for (const char* yes : {"true", "1", "yes", "on"}) {
+    d.flag = false;
+    d["flag"].set({yes});
+    CHECK(d.flag);
+  }
+  for (const char* no : {"false", "0", "no", "off"}) {
+    d.flag = true;
+    d["flag"].set({no});
+    CHECK_FALSE(d.flag);
+  }
+  CHECK(d["flag"].is_flag());
+  CHECK_FALSE(d["flag"].is_list());
+  CHECK(d["files"].is_list());
+}
+
+TEST_CASE("values that do not fit are refused by name, and change nothing", "[config]") {
+  Declared d;
+  const auto refused = [&](const std::string& option, const std::vector<std::string>& values) {
+    INFO(option << ": " << (values.empty() ? "" : values[0]));
+    const Everything before = d;
+    CHECK(contains(complaint([&] { d[option].set(values); }), "--" + option));
+    CHECK(static_cast<const Everything&>(d) == before);
+    CHECK_FALSE(d[option].given());
+  };
+  for (const char* text : {"", " 1", "1 ", "1.5", "x", "0x10", "+1", "2147483648", "99999999999999999999", "1\n"})
+    refused("count", {text});
+  refused("count", {"11"});
+  refused("count", {"-11"});
+  refused("count", {"1", "2"});
+  refused("count", {});
+  refused("seed", {"-1"});
+  refused("seed", {"18446744073709551616"});
+  for (const char* text : {"", "x", "1,5", "1e999", "-0.5", "nan", "inf"}) refused("rate", {text});
+  for (const char* text : {"", "maybe", "TRUE", "2"}) refused("flag", {text});
+  refused("sizes", {"1", "2", "x"});
+  CHECK_NOTHROW(d["count"].set({"10"}));  // bounds are included
+  CHECK_NOTHROW(d["count"].set({"-10"}));
+}
+
+TEST_CASE("choices and checks", "[config]") {
+  Options options;
+  std::string kind = "a";
+  std::vector<std::string> several;
+  options.add("kind", kind, "").choices({"a", "b"});
+  options.add("several", several, "").choices({"x", "y"}).check([](const std::string& value) {
+    require(value != "y", "y is not for today");
+  });
+  options.find("kind")->set({"b"});
+  CHECK(kind == "b");
+  CHECK(complaint([&] { options.find("kind")->set({"c"}); }) == "--kind: 'c' is not one of: a, b");
+  CHECK(complaint([&] { options.find("several")->set({"x", "z"}); }) == "--several: 'z' is not one of: x, y");
+  CHECK(complaint([&] { options.find("several")->set({"x", "y"}); }) == "y is not for today");
+  CHECK(options.find("unknown") == nullptr);
+  CHECK_THROWS_AS(options.add("kind", kind, ""), std::logic_error);
+}
+
+TEST_CASE("a dump is a config file that gives the same values", "[config]") {
+  const TempFolder folder;
+  Random random(1);
+  for (int round = 0; round < 200; ++round) {
+    Declared written;
+    const auto number = [&] { return static_cast<int64_t>(uint64_t{random.next()} << 32 | random.next()); };
+    written.flag = random.below(2) == 0;
+    written.on = random.below(2) == 0;
+    written.count = static_cast<int>(random.below(21)) - 10;
+    written.large = number();
+    written.seed = static_cast<uint64_t>(number());
+    written.rate = random.uniform() * std::pow(10.0, static_cast<double>(random.below(40)) - 20);
+    written.name = "x" + std::to_string(number()) + "/with = and \"quotes\" [and] ;more";
+    if (round % 7 == 0) written.files = {"", "x"};
+    written.sizes.clear();
+    for (uint64_t i = 0; i < 1 + random.below(4); ++i) written.sizes.push_back(static_cast<int>(number()));
+    for (uint64_t i = 0; i < random.below(3); ++i) written.weights.push_back(random.uniform());
+    write(folder / "c", written.options.dump());
+    Declared read;
+    read.options.read_config(folder / "c");
+    CHECK(static_cast<const Everything&>(read) == static_cast<const Everything&>(written));
+    CHECK(read.options.dump() == written.options.dump());
+  }
+}
+
+TEST_CASE("text that a config file cannot hold is not dumped as something else", "[config]") {
+  const TempFolder folder;
+  for (const std::string name : {"a#b", "#", " leading", "trailing ", "two\nlines", "\ttab"}) {
+    INFO(name);
+    Declared written;
+    written.name = name;
+    try {
+      write(folder / "c", written.options.dump());
+    } catch (const UserError& error) {
+      CHECK(contains(error.what(), "--name"));
+      continue;
+    }
+    Declared read;
+    read.options.read_config(folder / "c");
+    CHECK(read.name == name);
+  }
+}
+
+TEST_CASE("config files", "[config]") {
+  const TempFolder folder;
+  const std::string path = folder / "train.conf";
+  Declared d;
+
+  SECTION("comments, blanks, spaces, carriage returns, no last newline") {
+    write(
+        path,
+        "# comment\n\n   \n  count=4  \r\nname = two words  # and why\nfiles = x\nfiles = y\nflag = true\nrate = 0.5");
+    d.options.read_config(path);
+    CHECK(d.count == 4);
+    CHECK(d.name == "two words");
+    CHECK(d.files == std::vector<std::string>{"x", "y"});
+    CHECK(d.flag);
+    CHECK(d.rate == 0.5);
+    CHECK(d["count"].given());
+    CHECK_FALSE(d["seed"].given());
+  }
+  SECTION("what was given before stays") {
+    d["count"].set({"9"});
+    d["files"].set({"z"});
+    write(path, "count = 4\nfiles = x\nseed = 5\n");
+    d.options.read_config(path);
+    CHECK(d.count == 9);
+    CHECK(d.files == std::vector<std::string>{"z"});
+    CHECK(d.seed == 5);
+    write(folder / "second", "seed = 6\nrate = 0.25\n");
+    d.options.read_config(folder / "second");
+    CHECK(d.seed == 5);
+    CHECK(d.rate == 0.25);
+  }
+  SECTION("mistakes are told with file and line") {
+    const auto complaint_of = [&](const std::string& text) {
+      write(path, text);
+      return complaint([&] { Declared().options.read_config(path); });
+    };
+    CHECK(complaint_of("count = 1\n\nconut = 2\n") == path + ":3: unknown key 'conut'");
+    CHECK(complaint_of("count = 1\nseed = 3\ncount = 2\n") == path + ":3: 'count' is set twice");
+    CHECK(complaint_of("count\n") == path + ":1: expected `key = value`");
+    CHECK(complaint_of("= 3\n") != "accepted");
+    CHECK(complaint_of("count = \n") != "accepted");
+    CHECK(complaint_of("count = many\n") == path + ":1: --count: 'many' is not a number");
+    CHECK(complaint_of("\nsizes = 1\nsizes = x\n") == path + ":3: --sizes: 'x' is not a whole number that fits");
+    CHECK(complaint_of("count = 11\n") == path + ":1: --count: 11 is not between -10 and 10");
+    CHECK(complaint_of("[section]\ncount = 1\n") != "accepted");
+    CHECK(complaint_of("--count = 1\n") != "accepted");
+    CHECK(complaint_of(std::string("co\0unt = 1\n", 11)) != "accepted");
+    CHECK(complaint_of("\xff\xfe\n") != "accepted");
+    CHECK(complaint([&] { d.options.read_config(folder / "missing"); }) ==
+          "cannot read the configuration " + (folder / "missing"));
+    CHECK(contains(complaint([&] { d.options.read_config(folder.path()); }), folder.path()));
+  }
+}
