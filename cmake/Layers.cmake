@@ -16,12 +16,16 @@ function(nmt_add_layer name folder)
   endif()
 endfunction()
 
+# Builds every unit test and nothing else.
+add_custom_target(unit-tests)
+
 # nmt_add_test(NAME SOURCES... LIBRARIES...): the Catch2 executable tests_NAME, one ctest entry `unit.NAME`.
 # The executable returns 4 when it is told to count a skipped test; tests say so themselves, by name.
 function(nmt_add_test name)
   cmake_parse_arguments(ARG "" "" "LIBRARIES" ${ARGN})
   add_executable(tests_${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(tests_${name} PRIVATE nmt_flags ${ARG_LIBRARIES} nmt_catch)
+  add_dependencies(unit-tests tests_${name})
   add_test(NAME unit.${name} COMMAND tests_${name})
   set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 1200)
 endfunction()
