@@ -21,7 +21,7 @@ struct DecodeOptions {
   std::vector<std::string> ensemble, vocabs;
   std::vector<double> weights;
   SearchOptions search;
-  BatchLimits batch;
+  LineLimits batch;
   int maxi_batch = 1000, threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   bool scores = false, quiet = false;
 

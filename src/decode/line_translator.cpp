@@ -14,14 +14,14 @@ constexpr int kHypotheses = 256;  // of a batch: more make matrix products hardl
 
 }  // namespace
 
-void BatchLimits::declare(Options& o) {
+void LineLimits::declare(Options& o) {
   o.group("Batches (no result depends on them)");
   o.add("mini-batch", sentences, "Sentences translated together; 0: as many as have 256 hypotheses").range(0, 1e6);
   o.add("mini-batch-words", words, "Source tokens translated together, at most (a longer line is alone)").range(1, 1e9);
   o.add("max-length", max_length, "Source tokens of a line; what is longer is cut there, with a warning").range(1, 1e6);
 }
 
-LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const BatchLimits& limits,
+LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
                                std::string input)
     : decoder_(decoder), source_(source), target_(target), limits_(limits), input_(std::move(input)) {
   if (limits_.sentences == 0) limits_.sentences = std::max(1, kHypotheses / decoder.options().beam);

@@ -11,7 +11,7 @@
 namespace nmt {
 
 // How many sentences are worked on together; no result depends on it.
-struct BatchLimits {
+struct LineLimits {
   int sentences = 0;      // 0: as many as have 256 hypotheses
   int words = 4000;       // source tokens
   int max_length = 1000;  // source tokens of a line; what is longer is cut there, with a warning
@@ -29,7 +29,7 @@ struct Translation {
 class LineTranslator {
  public:
   // `input` names the text in warnings.
-  LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const BatchLimits& limits,
+  LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
                  std::string input);
 
   // Calls sink(number, translations) for each line as soon as it and those before it are translated; numbers go on
@@ -55,7 +55,7 @@ class LineTranslator {
 
   Decoder& decoder_;
   const Vocab &source_, &target_;
-  BatchLimits limits_;
+  LineLimits limits_;
   std::string input_;
   Totals totals_;
 };

@@ -30,7 +30,7 @@ struct Fixture {
   Scorer scorer = model.scorer();
   Decoder decoder{std::span(&scorer, 1), runtime, {.normalize = 1, .max_extra = 5}};
 
-  std::vector<std::string> translate(std::span<const std::string> lines, BatchLimits limits,
+  std::vector<std::string> translate(std::span<const std::string> lines, LineLimits limits,
                                      LineTranslator::Totals* totals = nullptr) {
     LineTranslator translator(decoder, *vocab, *vocab, limits, "test");
     std::vector<std::string> texts;
