@@ -2,7 +2,7 @@
 set -eu
 "$NMT_BIN/numbers-corpus" --output data --train 200 --dev 20 --test 1 2> /dev/null
 "$NMT_BIN/nmt-vocab" --type bpe --size 300 --train-sets data/train.en data/train.de --output vocab.spm 2> /dev/null
-tiny="--train-sets data/train.en data/train.de --vocabs vocab.spm --dim-emb 16 --transformer-dim-ffn 32
+tiny="--train-sets data/train.en data/train.de --vocabs vocab.spm --dim-emb 16 --transformer-dim-ffn 32 \
   --transformer-heads 2 --enc-depth 1 --dec-depth 1 --mini-batch 4 --lr-warmup 20 --cpu-threads 1 --precision f32"
 
 train() { "$NMT_BIN/nmt-train" $tiny "$@"; }

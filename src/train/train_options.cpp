@@ -99,7 +99,7 @@ void TrainOptions::complete(Options& o) {
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
   require(model_path.ends_with(".safetensors"), "--model: '{}' must end with .safetensors", model_path);
-  require(!o.find("early-stopping")->given() || !valid_sets.empty(), "--early-stopping needs --valid-sets");
+  require(early_stopping == 0 || !valid_sets.empty(), "--early-stopping needs --valid-sets");
   if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 

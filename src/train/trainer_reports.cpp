@@ -1,6 +1,7 @@
 // What nmt-train tells about a training: --dry-run, --dump-plan and --profile.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 
 #include <malloc.h>
@@ -32,6 +33,11 @@ Memory memory() {
 int64_t allocated() {
   const auto info = ::mallinfo2();
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+std::string hours_minutes_seconds(double seconds) {
+  const auto s = static_cast<int64_t>(std::llround(seconds));
+  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -77,7 +83,8 @@ void Trainer::dry_run() {
   fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", largest.sentences(), largest.source_words(),
              largest.target_words());
   fmt::print("epoch: {} updates, {} target tokens\n", with_commas(updates), with_commas(tokens));
-  fmt::print("speed: {:.0f} target tokens/s, {:.1f} min an epoch\n", rate, static_cast<double>(tokens) / rate / 60);
+  fmt::print("speed: {:.0f} target tokens/s, {} an epoch\n", rate,
+             hours_minutes_seconds(static_cast<double>(tokens) / rate));
   double total = -1;  // seconds, of the first end that is reached
   for (const Amount& end : ends_) {
     if (end.count <= 0) continue;
@@ -89,7 +96,7 @@ void Trainer::dry_run() {
     const double needed = end.count * per_unit;
     if (total < 0 || needed < total) total = needed;
   }
-  if (total >= 0) fmt::print("time to --after {}: {:.1f} h\n", options_.after, total / 3600);
+  if (total >= 0) fmt::print("time to --after {}: {}\n", options_.after, hours_minutes_seconds(total));
 }
 
 void Trainer::dump_plan() {

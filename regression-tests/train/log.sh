@@ -1,0 +1,48 @@
+# What training tells: the lines of its log, JSON, a bar on a terminal only, its configuration.
+. "$NMT_ROOT/regression-tests/train/tiny.bash"
+run="$tiny --after 3e --disp-freq 50u"
+"$NMT_BIN/nmt-train" $run --valid-sets data/dev.en data/dev.de --valid-freq 50u --save-freq 1e --log copy.log \
+  --log-json log.json > out.txt 2> log.txt
+
+# The form that readers of Marian's logs know. 200 pairs in batches of 4: an epoch has 50 updates.
+line='^\[20[0-9]{2}-[01][0-9]-[0-3][0-9] [0-2][0-9]:[0-5][0-9]:[0-6][0-9]\] Ep\. [0-9]+ : Up\. [0-9]+ : Sen\. [0-9,]+ '
+line="$line: Cost [0-9]+\.[0-9]{8} : Time [0-9]+\.[0-9]{2}s : [0-9]+\.[0-9]{2} words/s : gNorm [0-9]+\.[0-9]{4} "
+line="$line: L\.r\. [0-9]\.[0-9]{4}e[-+][0-9]{2}$"
+grep -E "$line" log.txt | sed -E 's/.*\] (.*) : Cost.*(L.r.*)/\1 : \2/'
+sed -nE 's/^.{22}(\[valid\] .*) : [0-9.]* : (.*)/\1 : \2/p; s/^.{22}(.* pairs in .* batches), .*/\1/p' log.txt
+cmp log.txt copy.log
+echo "standard output: $(wc -c < out.txt) bytes; control characters in the log: $(grep -c '[[:cntrl:]]' log.txt || true)"
+ls model.epoch*
+
+# JSON: one object a line, with the same keys for each kind; what it says is what the log says.
+sed -E 's/"(text|metric)":"[^"]*"/"\1":""/; s/:-?[0-9][-+.0-9e]*/:0/g' log.json | sort | uniq -c | sed 's/^ *//'
+grep -c '"kind":"update".*"update":150,"sentences":600,' log.json
+awk -v line="$(grep -E "$line" log.txt | tail -n 1)" -v json="$(grep '"update":150,.*"cost"' log.json)" 'BEGIN {
+  sub(/.*Cost /, "", line)
+  sub(/.*"cost":/, "", json)
+  difference = line - json
+  print (difference < 1e-8 && difference > -1e-8 ? "the same cost" : "costs differ")
+}'
+sed -n 's/.*"wait_share":\([^,]*\),.*/\1/p' log.json | awk '$1 < 0 || $1 > 1 { print "a share of", $1 }'
+
+# On a terminal there is a bar between the lines, and none with --quiet.
+terminal() { script -qec "$NMT_BIN/nmt-train $run --disp-freq 1u --model t.safetensors --restart $*" /dev/null < /dev/null; }
+terminal > typed.txt
+tr '\r' '\n' < typed.txt | grep -oE '^\[#* *\] +[0-9]+%  [0-9]+ words/s  [0-9]+:[0-9]{2}:[0-9]{2} left' | head -n 1 |
+  sed -E 's/[0-9]+/N/g; s/#//g; s/ +/ /g'
+grep -q $'left \r\033\\[K\\[20' typed.txt && echo "a line takes the bar's place"
+echo "quiet: $(terminal --quiet | wc -c) bytes"
+
+# A run from the dumped configuration is the same run.
+"$NMT_BIN/nmt-train" $run --clip-norm 0.5 --no-tied-embeddings-all --model a.safetensors --dump-config > dumped.cfg
+grep -E '^(clip-norm|tied-embeddings-all|train-sets|model|dim-emb) ' dumped.cfg
+"$NMT_BIN/nmt-train" $run --clip-norm 0.5 --no-tied-embeddings-all --model a.safetensors 2> /dev/null
+"$NMT_BIN/nmt-train" --config dumped.cfg --model b.safetensors 2> /dev/null
+cmp a.safetensors b.safetensors && echo "the same model"
+"$NMT_BIN/nmt-train" --config dumped.cfg --model a.safetensors --dump-config | cmp - dumped.cfg
+# The model knows what it is, the checkpoint how it was trained.
+head -c 20000 a.safetensors | tr -d '\\' | grep -aoE '"(dim-emb|tied-embeddings-all|transformer-norm)":[^,]*' | sort -u
+head -c 20000 a.state | grep -aoE 'clip-norm = 0.5' | head -n 1
+# A recipe fills in what was not given.
+"$NMT_BIN/nmt-train" --task transformer-big --dim-emb 256 --dump-config |
+  grep -E '^(task|dim-emb|transformer-dim-ffn|transformer-heads|transformer-dropout|after|save-freq) '

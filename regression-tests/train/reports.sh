@@ -1,0 +1,56 @@
+# --dry-run, --dump-plan and --profile: their numbers add up.
+. "$NMT_ROOT/regression-tests/train/tiny.bash"
+holds() { awk "BEGIN { exit !($1) }" && echo "$2" || echo "not $2: $1"; }
+
+# 200 pairs in batches of 4, two batches an update: 25 updates an epoch.
+train --optimizer-delay 2 --after 20Ke,0 --dry-run 2> /dev/null > dry.txt
+grep -E '^(parameters|epoch)' dry.txt
+train --after 0 --dry-run 2> /dev/null | grep -c '^time' || true
+sed -E 's/[0-9]+(\.[0-9]+)?/N/g' dry.txt
+words=$("$NMT_BIN/nmt-vocab" encode --vocab vocab.spm < data/train.de | wc -w)
+[ "$(sed -n 's/^epoch.*, \([0-9,]*\) target.*/\1/p' dry.txt | tr -d ,)" = $((words + 200)) ] && echo "all target tokens"
+awk -F '[ :,]+' -v words=$((words + 200)) '/^speed/ { speed = $2 } /^time/ { seconds = $(NF - 2) * 3600 + $(NF - 1) * 60 + $NF }
+  END {
+    share = seconds * speed / (words * 20000)
+    print "20,000 epochs take " (share > 0.98 && share < 1.02 ? "as long as their tokens" : share)
+  }' dry.txt
+ls *.state *.safetensors 2> /dev/null || echo "nothing is trained"
+
+# What a batch takes is known, and it is what it took: within 5%.
+for precision in f32 bf16; do
+  "$NMT_BIN/nmt-train" --train-sets data/train.en data/train.de --vocabs vocab.spm --dim-emb 128 --transformer-heads 4 \
+    --transformer-dim-ffn 512 --mini-batch 30 --cpu-threads 2 --precision $precision --dump-plan 2> /dev/null > plan.txt
+  tail -n 1 plan.txt >&2
+  sed -nE '1s/ +/ /gp; $s/[0-9.]+/N/gp' plan.txt
+  set -- $(tail -n 1 plan.txt | grep -oE '[0-9]+\.[0-9]')
+  holds "$4 - $1 - $2 - $3 < 0.2 && $1 + $2 + $3 - $4 < 0.2" "the sum is right"
+  holds "$5 < 1.05 * $4 && $5 > 0.95 * $4" "the peak is within 5%"
+done
+# The arena is what the table's last node says, and no tensor of it lies outside.
+awk '$NF ~ /^[0-9.]+$/ && NF >= 5 && $(NF - 2) ~ /^[0-9]+$/ { end = $(NF - 2) + $(NF - 3); if (end > most) most = end }
+  /^total:/ { print ($4 >= most ? "all tensors lie in the arena" : "a tensor lies outside") }' plan.txt
+
+# The phases' sum is the time of the run, and each op's share is of the ops' sum.
+begin=$(date +%s.%N)
+train --after 300u --valid-sets data/dev.en data/dev.de --valid-freq 100u --save-freq 100u --profile 2> /dev/null \
+  > profile.txt
+wall=$(echo "$(date +%s.%N) $begin" | awk '{ print $1 - $2 }')
+awk '$1 == "phase" { print "phases:" } NF == 0 { exit } $1 != "phase" { print $1 }' profile.txt
+awk -v wall="$wall" '
+  $1 == "phase" || $1 == "op" { table = $1; sum = 0; next }
+  NF == 0 { next }
+  $1 == "total" {
+    print table ": the sum is " (sum - $2 < 0.01 && $2 - sum < 0.01 ? "right" : "wrong")
+    if (table == "phase") {
+      total = $2
+      # The process starts and ends outside of it.
+      print "the run took " (total <= wall && total > 0.3 * wall ? "as long" : total " of " wall)
+    } else {
+      print "ops take " ($2 > 0.3 * gradients && $2 < total ? "most of it" : $2 " of " total)
+      print "rates " ($5 > 0 && $6 > 0 ? "are given" : "are missing")
+    }
+    next
+  }
+  { sum += $2 }
+  $1 == "forward+backward" { gradients = $2 }' profile.txt
+train --after 400u --quiet 2> /dev/null | wc -c
