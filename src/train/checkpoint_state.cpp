@@ -1,5 +1,7 @@
 #include "train/checkpoint_state.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -97,11 +99,15 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Optimizer& 
   const std::string* progress = file.metadata(kProgressKey);
   require(progress != nullptr, "{} is a model without the state of its training", path);
   TrainingState state;
+  bool sound = false;
   try {
     state = from_json(*progress);
+    const auto& p = state.progress;
+    sound = std::min({p.updates, p.epochs, p.sentences, p.tokens}) >= 0 && p.seconds >= 0 && state.skipped >= 0 &&
+            state.skipped <= p.updates;
   } catch (const nlohmann::json::exception&) {
-    user_error("{}: the state of the training is damaged", path);
   }
+  require(sound, "{}: the state of the training is damaged", path);
   const auto read = [&](std::string_view prefix, std::span<float> buffer) {
     for (const auto& e : model.parameters.entries())
       file.read(std::string(prefix) + e.name, e.shape,

@@ -1,0 +1,146 @@
+#include "base/error.h"
+#include "tests/train/training_fixture.h"
+
+using namespace nmt;
+using namespace nmt::testing;
+
+namespace {
+
+ModelConfig small_config() {
+  ModelConfig config;
+  config.dim_emb = 8;
+  config.dim_ffn = 12;
+  config.heads = 2;
+  config.enc_depth = config.dec_depth = 1;
+  config.source_vocabulary = config.target_vocabulary = 11;
+  return config;
+}
+
+std::unique_ptr<Model> make_model(const ModelConfig& config, uint64_t seed) {
+  auto model = std::make_unique<Model>(config);
+  model->source_vocabulary = model->target_vocabulary = "the vocabulary";
+  model->shared_vocabulary = true;
+  model->parameters.allocate(true);
+  model->transformer.initialise(model->parameters, seed, false);
+  return model;
+}
+
+Optimizer make_optimizer(const Model& model, double smoothing, float value) {
+  TrainOptions options;
+  options.exponential_smoothing = smoothing;
+  Optimizer optimizer(options, model.parameters.size());
+  optimizer.start_smoothing(model.parameters.values());
+  for (auto buffer : {optimizer.mean(), optimizer.variance(), optimizer.smoothed()})
+    for (float& v : buffer) v = value += 0.5f;
+  return optimizer;
+}
+
+std::string error_of(const std::string& path, Model& model, Optimizer& optimizer) {
+  try {
+    read_checkpoint(path, model, optimizer);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "read";
+}
+
+TrainingState some_state() {
+  TrainingState s;
+  s.progress = {
+      .updates = 17, .epochs = 2, .epoch_ended = true, .sentences = 1234567890123, .tokens = 9, .seconds = 0.1};
+  s.position = {.epoch = 2, .window = 3, .batch = 4};
+  s.corpus = UINT64_MAX;
+  s.batching = UINT64_MAX - 1;
+  s.seed = 1ull << 63;
+  s.mean_norm = 1.0 / 3;
+  s.skipped = 5;
+  s.skipped_in_row = 1;
+  s.best = {{"bleu", 12.5}, {"perplexity", 1e-300}};
+  s.stalled = {{"bleu", 3}};
+  s.history = {R"({"update":1})", "\"quoted\"\n"};
+  s.shown = {.loss = 0.1 + 0.2, .seconds = 2, .wait = 1, .tokens = 7, .counts = {1, 2, 3, 4, 5}};
+  s.epoch = {6, 7, 8, 9, 10};
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint holds every bit of the state") {
+  const TempFolder folder;
+  const std::string path = folder / "state", again = folder / "again";
+  const double smoothing = GENERATE(0, 0.1);
+  const auto model = make_model(small_config(), 1);
+  Optimizer optimizer = make_optimizer(*model, smoothing, 1);
+  write_checkpoint(path, *model, optimizer, some_state(), "seed = 1\n");
+
+  const auto other = make_model(small_config(), 2);
+  Optimizer blank = make_optimizer(*other, smoothing, 100);
+  const TrainingState state = read_checkpoint(path, *other, blank);
+  CHECK(std::ranges::equal(other->parameters.values(), model->parameters.values()));
+  CHECK(std::ranges::equal(blank.mean(), optimizer.mean()));
+  CHECK(std::ranges::equal(blank.variance(), optimizer.variance()));
+  CHECK(std::ranges::equal(blank.smoothed(), optimizer.smoothed()));
+  CHECK(state.progress.seconds == 0.1);
+  CHECK(state.position == some_state().position);
+  // The same file again: nothing of the state was lost.
+  write_checkpoint(again, *other, blank, state, "seed = 1\n");
+  CHECK(read_file(again) == read_file(path));
+}
+
+TEST_CASE("exponential smoothing may begin at a resume") {
+  const TempFolder folder;
+  const auto model = make_model(small_config(), 1);
+  Optimizer plain = make_optimizer(*model, 0, 1), smooth = make_optimizer(*model, 0.1, 1);
+  write_checkpoint(folder / "state", *model, plain, {}, "");
+  read_checkpoint(folder / "state", *model, smooth);
+  CHECK(std::ranges::equal(smooth.smoothed(), model->parameters.values()));
+}
+
+TEST_CASE("a checkpoint of something else is refused, and says of what") {
+  const TempFolder folder;
+  const std::string path = folder / "state";
+  const auto model = make_model(small_config(), 1);
+  Optimizer optimizer = make_optimizer(*model, 0, 1);
+  write_checkpoint(path, *model, optimizer, some_state(), "");
+
+  ModelConfig wider = small_config();
+  wider.dim_ffn = 13;
+  const auto other = make_model(wider, 1);
+  Optimizer its = make_optimizer(*other, 0, 1);
+  CHECK(error_of(path, *other, its) == path + " belongs to another model: its configuration differs");
+  model->source_vocabulary = model->target_vocabulary = "another vocabulary";
+  CHECK(error_of(path, *model, optimizer) == path + " belongs to another vocabulary");
+  model->source_vocabulary = model->target_vocabulary = "the vocabulary";
+  CHECK(error_of(path, *model, optimizer) == "read");
+  model->save(path, model->parameters.values());
+  CHECK(error_of(path, *model, optimizer) == path + " is a model without the state of its training");
+}
+
+TEST_CASE("a checkpoint that is cut off or damaged is never taken for a whole one") {
+  const TempFolder folder;
+  const std::string path = folder / "state";
+  const auto model = make_model(small_config(), 1);
+  Optimizer optimizer = make_optimizer(*model, 0, 1);
+  write_checkpoint(path, *model, optimizer, some_state(), "");
+  const std::string whole = read_file(path);
+  const auto check_refused = [&](const std::string& content) {
+    std::ofstream(path, std::ios::binary) << content;
+    CHECK(error_of(path, *model, optimizer).starts_with(path));
+  };
+  for (size_t size = 0; size < whole.size(); size += 1 + whole.size() / 97) check_refused(whole.substr(0, size));
+  check_refused(whole.substr(0, whole.size() - 1));
+
+  const auto replaced = [&](const std::string& what, const std::string& with) {
+    const size_t at = whole.find(what);
+    REQUIRE(at != std::string::npos);
+    REQUIRE(what.size() == with.size());
+    return std::string(whole).replace(at, what.size(), with);
+  };
+  // In the state's JSON, which is a string of the header: numbers that are none, wrong types, missing keys.
+  check_refused(replaced("updates\\\":17", "updates\\\":xx"));
+  check_refused(replaced("updates\\\":17", "updates\\\":[]"));
+  check_refused(replaced("updates\\\":17", "updatex\\\":17"));
+  check_refused(replaced("position\\\":[2,3,4]", "position\\\":[2,3  ]"));
+  check_refused(replaced("epoch-batches\\\":[6,7", "epoch-batches\\\":\\\"67"));
+  check_refused(replaced("updates\\\":17", "updates\\\":-7"));
+}

@@ -1,0 +1,88 @@
+#include <cmath>
+
+#include "base/error.h"
+#include "tests/catch.h"
+#include "train/train_log.h"
+#include "train/train_options.h"
+#include "train/validator.h"
+
+using namespace nmt;
+
+namespace {
+
+// As nmt-train reads `--task name` and other options.
+TrainOptions of_task(const std::string& name, const std::vector<std::pair<std::string, std::string>>& given = {}) {
+  TrainOptions o;
+  Options options;
+  o.declare(options);
+  options.find("task")->set({name});
+  for (const auto& [option, value] : given) options.find(option)->set({value});
+  o.complete(options);
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("every recipe is complete and its model can be made") {
+  for (const Task& task : tasks()) {
+    INFO(task.name);
+    TrainOptions o = of_task(task.name);
+    o.model.source_vocabulary = o.model.target_vocabulary = 10;
+    CHECK_NOTHROW(o.model.validate());
+    CHECK(!task.help.empty());
+  }
+}
+
+TEST_CASE("recipes have the paper's numbers") {
+  const TrainOptions base = of_task("transformer-base"), big = of_task("transformer-big");
+  CHECK(base.model.dim_emb == 512);
+  CHECK(base.model.dim_ffn == 2048);
+  CHECK(base.model.heads == 8);
+  CHECK(base.model.d_k() == 64);
+  CHECK(base.model.enc_depth == 6);
+  CHECK(base.model.dropout == 0.1);
+  CHECK(base.label_smoothing == 0.1);
+  CHECK(base.lr_warmup == 4000);
+  CHECK(base.adam == std::vector<double>{0.9, 0.98, 1e-9});
+  CHECK(base.after == "100Ku");
+  CHECK(base.data.limits().source_words == 25000);
+  CHECK(big.model.dim_emb == 1024);
+  CHECK(big.model.dim_ffn == 4096);
+  CHECK(big.model.heads == 16);
+  CHECK(big.model.dropout == 0.3);
+  CHECK(big.after == "300Ku");
+  // Table 3: heads share the width (A), keys alone are narrower (B).
+  const TrainOptions heads = of_task("table3-A-32heads"), keys = of_task("table3-B-dk16");
+  CHECK(heads.model.heads * heads.model.d_k() == 512);
+  CHECK(heads.model.heads * heads.model.d_v() == 512);
+  CHECK(keys.model.d_k() == 16);
+  CHECK(keys.model.d_v() == 64);
+}
+
+TEST_CASE("options given beside a recipe win") {
+  const TrainOptions o = of_task("transformer-big", {{"dim-emb", "256"}, {"after", "5e"}});
+  CHECK(o.model.dim_emb == 256);
+  CHECK(o.after == "5e");
+  CHECK(o.model.dim_ffn == 4096);
+  CHECK(o.threads > 0);
+}
+
+TEST_CASE("numbers of the log have commas") {
+  CHECK(with_commas(0) == "0");
+  CHECK(with_commas(999) == "999");
+  CHECK(with_commas(1000) == "1,000");
+  CHECK(with_commas(77303338) == "77,303,338");
+  CHECK(with_commas(-123) == "-123");
+  CHECK(with_commas(-1234) == "-1,234");
+}
+
+TEST_CASE("a value that is none is never the best") {
+  CHECK(Validator::is_better("bleu", 2, 1));
+  CHECK(!Validator::is_better("chrf", 1, 2));
+  CHECK(Validator::is_better("perplexity", 1, 2));
+  CHECK(!Validator::is_better("cross-entropy", 2, 2));
+  for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    CHECK(!Validator::is_better("cross-entropy", value, 2));
+    CHECK(!Validator::is_better("bleu", value, 2));
+  }
+}

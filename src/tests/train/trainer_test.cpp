@@ -1,0 +1,230 @@
+#include "base/error.h"
+#include "tests/train/training_fixture.h"
+
+using namespace nmt;
+using namespace nmt::testing;
+
+namespace {
+
+// The file's costs by update.
+std::map<int64_t, double> costs(const std::string& json_log) {
+  std::map<int64_t, double> found;
+  for (const auto& line : read_lines(json_log)) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.at("kind") == "update") found[json.at("update")] = json.at("cost");
+  }
+  return found;
+}
+
+// Options that use everything a run keeps between updates.
+TrainOptions rich_options(const TrainingFolder& folder, const std::string& precision) {
+  TrainOptions o = folder.options();
+  o.precision = precision;
+  o.optimizer_delay = 2;
+  o.exponential_smoothing = 0.05;
+  o.clip_norm = 0.5;
+  o.model.dropout = o.model.dropout_attention = o.model.dropout_ffn = 0.1;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("gradients accumulated over k batches are those of one batch of all") {
+  const TrainingFolder folder;
+  const int delay = GENERATE(2, 3, 5);
+  TrainOptions whole = folder.options();
+  whole.model.dropout = 0;
+  whole.data.shuffle = "none";  // consecutive batches of the same order
+  whole.data.mini_batch = 2 * delay;
+  whole.disp_freq = "1u";
+  TrainOptions parts = whole;
+  parts.data.mini_batch = 2;
+  parts.optimizer_delay = delay;
+
+  whole.log_json = folder / "whole.json";
+  parts.log_json = folder / "parts.json";
+  // Adam's first mean is a tenth of the gradient.
+  const auto one = with_prefix(folder.fresh(whole, "1u"), "adam.m.");
+  const auto many = with_prefix(folder.fresh(parts, "1u"), "adam.m.");
+  CHECK(difference(many, one) < 1e-5);
+  CHECK(difference(many, one) > 0);  // they were computed in other ways
+
+  folder.fresh(whole, "8u");
+  folder.fresh(parts, "8u");
+  const auto expected = costs(whole.log_json), found = costs(parts.log_json);
+  REQUIRE(expected.size() == 8);
+  REQUIRE(found.size() == 8);
+  for (const auto& [update, cost] : expected) CHECK(found.at(update) == Approx(cost).epsilon(1e-5));
+  std::filesystem::remove(whole.log_json);
+}
+
+TEST_CASE("a run gives the same bits again, whatever the number of threads") {
+  const TrainingFolder folder;
+  TrainOptions o = rich_options(folder, GENERATE("f32", "bf16"));
+  o.data.mini_batch = 30;
+  const Tensors first = folder.fresh(o, "6u");
+  CHECK(folder.fresh(o, "6u") == first);
+  for (const int threads : {2, 3}) {
+    o.threads = threads;
+    CHECK(folder.fresh(o, "6u") == first);
+  }
+  o.seed = 2;
+  CHECK(folder.fresh(o, "6u") != first);
+}
+
+TEST_CASE("a run that goes on is the run that never stopped, from any update") {
+  const TrainingFolder folder;
+  TrainOptions o = rich_options(folder, GENERATE("f32", "bf16"));
+  o.disp_freq = "3u";
+  o.log_json = folder / "whole.json";
+  // An epoch has 15 batches and so 8 updates; 11 updates reach into the second.
+  const Tensors whole = folder.fresh(o, "11u");
+  auto state = folder.state();
+  const auto whole_costs = costs(o.log_json);
+  o.log_json = folder / "parts.json";
+  for (int stop = 1; stop < 11; ++stop) {
+    std::filesystem::remove(o.log_json);
+    folder.fresh(o, std::to_string(stop) + "u");
+    CHECK(folder.further(o, "11u") == whole);
+    auto parts = folder.state();
+    for (auto* json : {&state, &parts}) {
+      json->erase("seconds");
+      json->at("shown")[1] = json->at("shown")[2] = 0;  // seconds, too
+    }
+    CHECK(parts == state);
+    CHECK(costs(o.log_json) == whole_costs);
+  }
+}
+
+TEST_CASE("batches may change at a resume: the epoch begins again") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  folder.fresh(o, "20u");  // 15 updates an epoch
+  CHECK(folder.state().at("position") == nlohmann::json({1, 0, 5}));
+  o.data.mini_batch = 10;
+  folder.further(o, "21u");
+  CHECK(folder.state().at("position") == nlohmann::json({1, 0, 1}));
+  folder.further(o, "26u");
+  CHECK(folder.state().at("position") == nlohmann::json({2, 0, 0}));
+  CHECK(folder.state().at("epochs") == 2);
+}
+
+TEST_CASE("the smoothed parameters follow their formula") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  std::vector<Tensors> steps;
+  for (const char* after : {"1u", "2u", "3u"}) steps.push_back(folder.fresh(o, after));
+  o.learn_rate = 1e-30;  // the start
+  const Tensors start = folder.fresh(o, "1u");
+  o.learn_rate = 0;
+  o.exponential_smoothing = 0.3;
+  const Tensors smoothed = with_prefix(folder.fresh(o, "3u"), "ema.");
+  const Tensors served = read_tensors(o.model_path);
+  REQUIRE(!smoothed.empty());
+  for (const auto& [name, values] : smoothed) {
+    CHECK(served.at(name) == values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      double expected = start.at(name)[i];
+      for (const Tensors& step : steps) expected = 0.7 * expected + 0.3 * static_cast<double>(step.at(name)[i]);
+      REQUIRE(std::fabs(values[i] - expected) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("a long gradient is shortened, a short one is not") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.disp_freq = "1u";
+  o.log_json = folder / "log.json";
+  const Tensors plain = with_prefix(folder.fresh(o, "1u"), "adam.m.");
+  const double norm = nlohmann::json::parse(read_lines(o.log_json).front()).at("gradient_norm");
+  double sum = 0;
+  for (const auto& [name, values] : plain)
+    for (const float v : values) sum += static_cast<double>(v) * v;
+  CHECK(std::sqrt(sum) * 10 == Approx(norm).epsilon(1e-5));  // beta1 is 0.9
+
+  o.clip_norm = norm * 1.01;
+  CHECK(with_prefix(folder.fresh(o, "1u"), "adam.m.") == plain);
+  o.clip_norm = norm / 4;
+  Tensors shortened = with_prefix(folder.fresh(o, "1u"), "adam.m.");
+  for (auto& [name, values] : shortened)
+    for (float& v : values) v *= 4;
+  CHECK(difference(shortened, plain) < 1e-6);
+}
+
+TEST_CASE("an exploding update is skipped and counted; nothing of it stays") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  const Tensors one = folder.fresh(o, "1u");
+  o.skip_factor = 1e-6;  // all but the first
+  CHECK(folder.fresh(o, "4u") == one);
+  CHECK(folder.state().at("skipped") == 3);
+  CHECK(folder.state().at("updates") == 4);
+  CHECK(folder.state().at("position") == nlohmann::json({0, 0, 4}));
+  o.skip_factor = 0;
+  CHECK(folder.further(o, "5u") != one);
+  CHECK(folder.state().at("skipped") == 3);
+  CHECK(folder.state().at("skipped-in-row") == 0);
+}
+
+TEST_CASE("NaN ends the run after the limit, the last good checkpoint is named and stays") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.skip_limit = 3;
+  o.save_freq = "100u";
+  o.log_json = folder / "log.json";
+  folder.fresh(o, "2u");
+  // Finite parameters whose products are not.
+  const Tensors tensors = read_tensors(folder.state_path());
+  {
+    const ModelFile file = ModelFile::open(folder.state_path());
+    ModelContent content;
+    for (const auto& [key, value] : file.file().metadata()) content.metadata[key] = value;
+    content.source_vocabulary = content.target_vocabulary = file.source_vocabulary();
+    content.shared_vocabulary = true;
+    Tensors huge = tensors;
+    for (float& v : huge.at("encoder.0.self_attention.query.weight")) v = 3e38f;
+    for (const TensorInfo& t : file.file().tensors())
+      if (t.dtype == DType::kF32) content.tensors.push_back({t.name, t.shape, huge.at(t.name)});
+    write_model(folder / "changed", content);
+  }
+  std::filesystem::rename(folder / "changed", folder.state_path());
+  const std::string before = read_file(folder.state_path());
+  std::string message;
+  try {
+    folder.further(o, "10u");
+  } catch (const UserError&) {
+    FAIL("a breakdown is no mistake of the user's");
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  CHECK(message ==
+        "3 updates in a row were skipped; the last good checkpoint is " + folder.state_path() + ", of update 2");
+  CHECK(read_file(folder.state_path()) == before);
+  int warnings = 0;
+  for (const auto& line : read_lines(o.log_json)) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.at("kind") != "warning") continue;
+    ++warnings;
+    CHECK(json.at("update") == 2 + warnings);
+    CHECK(json.at("text").get<std::string>().find("nan") != std::string::npos);
+  }
+  CHECK(warnings == 3);
+}
+
+TEST_CASE("what a killed run left half written is removed, and nothing else") {
+  const TrainingFolder folder;
+  const auto write = [&](const std::string& name) { std::ofstream(folder / name) << "half"; };
+  // A process number that is none: the largest possible is 2^22.
+  for (const char* name : {"m.state.tmp.99999999", "m.iter5.safetensors.tmp.99999999", "other.state.tmp.99999999",
+                           "m.notes.tmp.txt", "m.state.tmp.1"})
+    write(name);
+  Trainer(folder.options(), "");  // a run that does not start removes nothing
+  CHECK(std::filesystem::exists(folder / "m.state.tmp.99999999"));
+  folder.further(folder.options(), "1u");
+  CHECK(!std::filesystem::exists(folder / "m.state.tmp.99999999"));
+  CHECK(!std::filesystem::exists(folder / "m.iter5.safetensors.tmp.99999999"));
+  CHECK(std::filesystem::exists(folder / "other.state.tmp.99999999"));
+  CHECK(std::filesystem::exists(folder / "m.notes.tmp.txt"));
+  CHECK(std::filesystem::exists(folder / "m.state.tmp.1"));  // a process that lives
+}
