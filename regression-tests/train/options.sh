@@ -128,7 +128,7 @@ echo "$table" | while IFS='|' read -r name kind both with; do
   run with $both $with
   if [ "$(result $kind without | md5sum)" = "$(result $kind with | md5sum)" ]; then
     echo "$name: nothing in '$kind' differs"
-    result $kind with | tail -n 3 | tr -d '\0'
+    [ $kind = model ] || result $kind with | tail -n 3
   fi
   case $kind:$(cat without/.code)$(cat with/.code) in
     code:*[!0]*) ;;
