@@ -34,14 +34,21 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
     descriptor_ = STDOUT_FILENO;
     return;
   }
+  struct stat status;
+  if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {  // renaming would replace /dev/null by a file
+    require(!S_ISDIR(status.st_mode), "cannot write {}: it is a folder", path_);
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
+    return;
+  }
   temporary_ = fmt::format("{}.tmp.{}", path_, ::getpid());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
 }
 
 AtomicFile::~AtomicFile() {
+  if (descriptor_ > STDERR_FILENO) ::close(descriptor_);
   if (temporary_.empty()) return;
-  if (descriptor_ >= 0) ::close(descriptor_);
   ::unlink(temporary_.c_str());
 }
 

@@ -68,11 +68,24 @@ TEST_CASE("an atomic file appears whole or not at all") {
   CHECK_THROWS_AS(read_file(path, 3), UserError);
 }
 
+TEST_CASE("a device is written to and not replaced") {
+  for (const int round : {1, 2}) {
+    AtomicFile file("/dev/null");
+    file.write(std::string(round, 'x'));
+    file.commit();
+    CHECK(std::filesystem::is_character_file("/dev/null"));
+  }
+  const TempFolder folder;
+  CHECK_THROWS_AS(AtomicFile(folder.path()), UserError);
+}
+
 TEST_CASE("a full disk is reported and leaves the old file") {
-  AtomicFile full("/dev/full");
-  // /dev/full itself cannot be renamed over; the temporary file beside it is on a real file system.
   const TempFolder folder;
   if (std::filesystem::exists("/dev/full")) {
+    AtomicFile full("/dev/full");
+    full.write("new");
+    CHECK_THROWS_AS(full.commit(), Error);
+    // The same for a regular file: its temporary file is put on the full device.
     std::filesystem::create_symlink("/dev/full", folder / fmt::format("x.tmp.{}", getpid()));
     std::ofstream(folder / "x") << "old";
     AtomicFile file(folder / "x");
