@@ -34,7 +34,8 @@ struct DecodeOptions {
     o.group("Input and output");
     o.add("input", input, "Text to translate, a sentence a line; plain, .gz or .zst").short_name('i');
     o.add("output", output, "File to write").short_name('o');
-    o.add("n-best", search.n_best, "Write all finished hypotheses: LINE ||| TRANSLATION ||| F0= LOG-P ||| SCORE");
+    o.add("n-best", search.n_best,
+          "Write the best hypotheses, as many as the beam has: LINE ||| TRANSLATION ||| F0= LOG-P ||| SCORE");
     o.add("scores", scores, "Write LOG-P and SCORE before each translation, with tabs");
     o.add("score-targets", score_targets,
           "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
