@@ -259,6 +259,15 @@ TEST_CASE("a plan serves no graph but its own", "[graph]") {
   CHECK(Plan::hash(other, same) == Plan::hash(graph, wanted));
   other.append(Mix{1, 1, -1, 0, {3}}, {Expr(&other, wanted[0])});
   CHECK_FALSE(plan.fits(other, wanted));
+  const std::vector<float> data(70);
+  const auto sum = [&](Graph& g, const Shape& shape) {
+    const Expr x = g.input({shape, DType::kF32}, data.data());
+    return values_of({add(x, x)});
+  };
+  Graph tall(runtime), wide(runtime);
+  const auto of_tall = sum(tall, {7, 10}), of_wide = sum(wide, {10, 7});
+  CHECK(Plan::make(tall, of_tall).fits(tall, of_tall));
+  CHECK_FALSE(Plan::make(tall, of_tall).fits(wide, of_wide));
   Graph different(runtime);
   CHECK_FALSE(plan.fits(different, values_of(random_graph(different, 6, 20))));
 }

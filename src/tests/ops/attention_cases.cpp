@@ -39,7 +39,7 @@ struct Layout {
 Values attention_of(const std::vector<Values>& x, const Layout& a, const Lengths& l, bool causal, float rate) {
   const Values q_begin = begins(l.queries), k_begin = begins(l.keys), w_begin = weight_begins(l);
   const auto weights_of_head = static_cast<int64_t>(w_begin.back());
-  const Values factors = case_dropout(rate, 0, a.heads * weights_of_head);
+  const Values factors = case_dropout(rate, 1, a.heads * weights_of_head);
   const auto at = [&](const Source& s, double row, int64_t column) {
     const auto width = a.widths[s.argument];
     return x[s.argument][static_cast<size_t>(static_cast<int64_t>(row) * width + s.column + column)];
@@ -80,6 +80,7 @@ OpCase attention_case(const Layout& a, const Lengths& l, bool causal, float rate
   c.arguments.push_back(integers(weight_begins(l), Argument::Kind::kI64));
   c.build = [=](std::span<const Expr> x) {
     const Segments segments{x[first], x[first + 1], x[first + 2]};
+    x[0].graph().next_dropout_place();  // the second place
     return attention(columns(x[a.q.argument], a.q.column, a.heads * a.d_k),
                      columns(x[a.k.argument], a.k.column, a.heads * a.d_k),
                      columns(x[a.v.argument], a.v.column, a.heads * a.d_v), a.heads, segments, causal, rate);

@@ -40,10 +40,14 @@ OpCase residual_case(const Shape& shape, float rate) {
   const int64_t width = shape.dim(-1);
   return {.name = "layer_norm(x + dropout(y)) " + shape.str() + " " + std::to_string(rate),
           .arguments = {input(shape), input(shape), parameter({width}, 0.3, 1), parameter({width})},
-          .build = [=](std::span<const Expr> a) { return layer_norm(add(a[0], dropout(a[1], rate)), a[2], a[3]); },
+          .build =
+              [=](std::span<const Expr> a) {
+                a[0].graph().next_dropout_place();  // the second place
+                return layer_norm(add(a[0], dropout(a[1], rate)), a[2], a[3]);
+              },
           .reference =
               [=](const std::vector<Values>& a) {
-                Values sum = case_dropout(rate, 0, static_cast<int64_t>(a[0].size()));
+                Values sum = case_dropout(rate, 1, static_cast<int64_t>(a[0].size()));
                 for (size_t i = 0; i < sum.size(); ++i) sum[i] = a[0][i] + sum[i] * a[1][i];
                 return normalised(sum, width, a[2], a[3], 1e-6);
               },

@@ -17,9 +17,12 @@ OpCase embed_case(int64_t vocabulary, int64_t width, const Values& ids, const Va
                  integers(ids),
                  {.shape = {kLongest, width}, .kind = Argument::Kind::kF32},
                  integers(positions)};
-  c.build = [=](std::span<const Expr> x) { return embed(x[0], x[1], x[2], x[3], kFactor, rate); };
+  c.build = [=](std::span<const Expr> x) {
+    x[0].graph().next_dropout_place();  // the second place
+    return embed(x[0], x[1], x[2], x[3], kFactor, rate);
+  };
   c.reference = [=](const std::vector<Values>& x) {
-    Values y = case_dropout(rate, 0, static_cast<int64_t>(ids.size()) * width);
+    Values y = case_dropout(rate, 1, static_cast<int64_t>(ids.size()) * width);
     for (size_t i = 0; i < y.size(); ++i) {
       const size_t row = i / static_cast<size_t>(width), column = i % static_cast<size_t>(width);
       const auto of = [&](const Values& table, double index) {
