@@ -14,9 +14,9 @@ namespace nmt {
 std::string read_file(const std::string& path, int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
 // Writes PATH.tmp.PID beside the target; commit() fsyncs it and renames it to the target, so that a reader sees the old
-// file or the new one, never a part. Without commit the destructor removes the temporary file. Path "-" is stdout; a device
-// or pipe is written to as it is.
-// Throws Error where a write fails (disk full), UserError where the file cannot be created.
+// file or the new one, never a part. Without commit the destructor removes the temporary file. Path "-" is stdout; a
+// device or pipe is written to as it is. Throws Error where a write fails (disk full), UserError where the file cannot
+// be created.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);

@@ -1,5 +1,6 @@
 #include "ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -106,7 +107,7 @@ void AttentionGradient::cpu(const Launch& l) const {
   for (size_t o = 0; o < l.out.size(); ++o) {
     int64_t covered = 0;
     for (size_t i = 0; i < 3; ++i) covered += output[i] == o ? used[i] : 0;
-    if (covered < l.out[o].shape()[1]) std::memset(l.out[o].data, 0, static_cast<size_t>(l.out[o].spec.bytes()));
+    if (covered < l.out[o].shape()[1]) std::fill_n(l.out[o].as<std::byte>(), l.out[o].spec.bytes(), std::byte{0});
   }
   std::byte* dq = at(l.out[0], f.q_column);
   std::byte* dk = at(l.out[key], f.k_column);

@@ -1,5 +1,5 @@
 // The parts that attention is composed of: plain loops, for the definition and its tests; models run the fused op.
-#include <cstring>
+#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
@@ -17,13 +17,18 @@ std::byte* at(const Tensor& x, int64_t index) {
   return x.as<std::byte>() + index * static_cast<int64_t>(size_of(x.dtype()));
 }
 
+// Empty tensors may have no memory at all, which memcpy does not allow.
+void copy(const Tensor& y, int64_t to, const Tensor& x, int64_t from, int64_t elements) {
+  std::copy_n(at(x, from), bytes_of(x, elements), at(y, to));
+}
+
 // Copies [rows, heads, d] <-> [heads, rows, d].
 void swap_heads(const Launch& l, int64_t rows, int64_t heads, int64_t d, bool split) {
   const Tensor &x = l.in[0], &y = l.out[0];
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t h = 0; h < heads; ++h) {
       const int64_t row_first = (r * heads + h) * d, head_first = (h * rows + r) * d;
-      std::memcpy(at(y, split ? head_first : row_first), at(x, split ? row_first : head_first), bytes_of(x, d));
+      copy(y, split ? head_first : row_first, x, split ? row_first : head_first, d);
     }
 }
 
@@ -67,8 +72,7 @@ void Columns::backward(Backprop& b) const {
 
 void Columns::cpu(const Launch& l) const {
   const int64_t width = l.in[0].shape().dim(-1), rows = width == 0 ? 0 : l.in[0].elements() / width;
-  for (int64_t r = 0; r < rows; ++r)
-    std::memcpy(at(l.out[0], r * count), at(l.in[0], r * width + first), bytes_of(l.in[0], count));
+  for (int64_t r = 0; r < rows; ++r) copy(l.out[0], r * count, l.in[0], r * width + first, count);
 }
 
 std::vector<Spec> PadColumns::infer(std::span<const Spec> in) const {
@@ -82,9 +86,8 @@ void PadColumns::backward(Backprop& b) const { b.add(0, columns(b.gradient(), fi
 
 void PadColumns::cpu(const Launch& l) const {
   const int64_t count = l.in[0].shape().dim(-1), rows = width == 0 ? 0 : l.out[0].elements() / width;
-  std::memset(l.out[0].data, 0, static_cast<size_t>(l.out[0].spec.bytes()));
-  for (int64_t r = 0; r < rows; ++r)
-    std::memcpy(at(l.out[0], r * width + first), at(l.in[0], r * count), bytes_of(l.in[0], count));
+  std::fill_n(l.out[0].as<std::byte>(), l.out[0].spec.bytes(), std::byte{0});
+  for (int64_t r = 0; r < rows; ++r) copy(l.out[0], r * width + first, l.in[0], r * count, count);
 }
 
 std::vector<Spec> SplitHeads::infer(std::span<const Spec> in) const {

@@ -1,6 +1,6 @@
 #include "ops/linear.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "base/error.h"
 #include "graph/basic_ops.h"
@@ -50,7 +50,7 @@ void Linear::backward(Backprop& b) const {
 void Linear::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &y = l.out[0];
   const auto& w = l.runtime.packed(l.in[1], x.dtype(), transposed);
-  if (addend && l.in.back().data != y.data) std::memcpy(y.data, l.in.back().data, static_cast<size_t>(y.spec.bytes()));
+  if (addend && l.in.back().data != y.data) std::copy_n(l.in.back().as<std::byte>(), y.spec.bytes(), y.as<std::byte>());
   cpu::multiply(l.runtime.pool(), w, rows_of(x), x.data, y.dtype(), y.data,
                 {bias ? l.in[2].as<float>() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, addend});
 }

@@ -220,7 +220,7 @@ void multiply_rows(const dnnl::memory::desc& layout, bool panel, DType t, int64_
       const auto x_bytes = static_cast<size_t>(k) * size_of(t), y_bytes = static_cast<size_t>(n) * size_of(ty);
       thread_local std::vector<std::byte> two;
       two.assign(2 * (x_bytes + y_bytes), std::byte{0});
-      std::memcpy(two.data(), from, x_bytes);
+      std::copy_n(static_cast<const std::byte*>(from), x_bytes, two.data());  // k may be 0, and x null
       std::byte* result = two.data() + 2 * x_bytes;
       if (e.accumulate) std::memcpy(result, to, y_bytes);
       const auto& product = product_for(packed_key(2, n, k, t, ty, e, panel), &layout);
