@@ -115,5 +115,3 @@ BENCHMARK_CAPTURE(BM_AttentionCached, f32, DType::kF32)->Apply(decoding_sizes);
 BENCHMARK_CAPTURE(BM_AttentionCached, bf16, DType::kBF16)->Apply(decoding_sizes);
 
 }  // namespace
-
-BENCHMARK_MAIN();

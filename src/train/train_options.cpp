@@ -120,6 +120,7 @@ const std::vector<Task>& tasks() {
                           {"transformer-dropout", "0.3"}};
     auto settings = with(big);
     settings[0].second = "300Ku";
+    settings.emplace_back("keep-last", "20");  // section 6.1 averages as many
     list.push_back({"transformer-big", "the big model: 300,000 updates", settings});
     const auto row = [&](const char* name, const char* help, Settings more) {
       list.push_back({name, help, with(more)});

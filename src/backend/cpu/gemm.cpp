@@ -85,7 +85,8 @@ std::unique_ptr<Product> make(const Key& key, const dnnl::memory::desc* layout) 
 }
 
 // Primitives are made once; oneDNN's own cache is smaller and slower to ask.
-const Product& product_for(const Key& key, const dnnl::memory::desc* layout = nullptr) {
+// The key by value: GCC 13 and newer take the result for a reference into it.
+const Product& product_for(Key key, const dnnl::memory::desc* layout = nullptr) {
   static std::shared_mutex mutex;
   static std::unordered_map<Key, std::unique_ptr<Product>, KeyHash> products;
   {
@@ -151,13 +152,13 @@ const dnnl::memory::desc& packed_layout(DType t, int64_t n, int64_t k) {
 // In these layouts whole blocks of columns follow one another, so that a panel of B's columns is packed as B is.
 Tag panel_tag(DType t, const dnnl::memory::desc& layout) {
   for (const Tag tag : {Tag::BA16a64b2a, Tag::BA16a64b})
-    if (layout == dnnl::memory::desc(layout.dims(), onednn_type(t), tag)) return tag;
+    if (layout == dnnl::memory::desc(dims_of(layout), onednn_type(t), tag)) return tag;
   return Tag::undef;
 }
 
 // Packs rows and columns of plain elements of dtype `from` with the given strides.
 void reorder(const dnnl::memory::desc& layout, DType from, const void* w, int64_t row, int64_t column, void* packed) {
-  const dnnl::memory::desc plain(layout.dims(), onednn_type(from), dnnl::memory::dims{row, column});
+  const dnnl::memory::desc plain(dims_of(layout), onednn_type(from), dnnl::memory::dims{row, column});
   auto& engine = onednn_engine();
   dnnl::memory source(plain, engine, const_cast<void*>(w)), target(layout, engine, packed);
   dnnl::reorder(source, target).execute(thread_stream(), source, target);

@@ -25,6 +25,14 @@ inline dnnl::memory::data_type onednn_type(DType t) {
   }
 }
 
+inline dnnl::memory::dims dims_of(const dnnl::memory::desc& layout) {
+#if DNNL_VERSION_MAJOR >= 3
+  return layout.get_dims();
+#else
+  return layout.dims();
+#endif
+}
+
 inline void append_relu(dnnl::post_ops& post) {
 #if DNNL_VERSION_MAJOR >= 3
   post.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
