@@ -1,4 +1,5 @@
-# Sets NMT_HAVE_CUDA. AUTO takes the toolkit where nvcc is found and says so where it is not.
+# Sets NMT_HAVE_CUDA: nvcc is there and enabled. AUTO takes the toolkit where it is found and says so where it is not.
+# There is no device code yet.
 set(NMT_HAVE_CUDA OFF)
 if(NOT NMT_CUDA STREQUAL "OFF")
   include(CheckLanguage)
@@ -11,7 +12,7 @@ if(NOT NMT_CUDA STREQUAL "OFF")
     find_package(CUDAToolkit REQUIRED)
     set(CMAKE_CUDA_STANDARD 20)
     set(NMT_HAVE_CUDA ON)
-    message(STATUS "CUDA ${CUDAToolkit_VERSION}: device code is built (${CMAKE_CUDA_ARCHITECTURES})")
+    message(STATUS "CUDA ${CUDAToolkit_VERSION}: found; there is no device code yet")
   elseif(NMT_CUDA STREQUAL "ON")
     message(FATAL_ERROR "NMT_CUDA=ON, but nvcc was not found (set CMAKE_CUDA_COMPILER)")
   else()

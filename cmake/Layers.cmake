@@ -1,4 +1,5 @@
-# nmt_add_layer(NAME [DEPENDS...]): the static library nmt_NAME of all sources in the current folder.
+# nmt_add_layer(NAME FOLDER [DEPENDS LAYERS...] [PRIVATE LIBRARIES...]): the static library nmt_NAME of all sources in
+# src/FOLDER. DEPENDS: layers and libraries that its headers include; PRIVATE: libraries that its sources alone include.
 # Tests of the layer are the files in src/tests/NAME; they make the executable tests_NAME.
 function(nmt_add_layer name folder)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
@@ -6,7 +7,7 @@ function(nmt_add_layer name folder)
   if(sources)
     add_library(nmt_${name} STATIC ${sources})
     target_link_libraries(nmt_${name} PUBLIC nmt_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
-  else()
+  else()  # headers only
     add_library(nmt_${name} INTERFACE)
     target_link_libraries(nmt_${name} INTERFACE nmt_flags ${ARG_DEPENDS} ${ARG_PRIVATE})
   endif()
@@ -32,9 +33,6 @@ endfunction()
 
 # nmt_add_app(NAME SOURCE LIBRARIES...): the executable NAME, installed.
 function(nmt_add_app name source)
-  if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
-    return()
-  endif()
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE nmt_flags ${ARGN})
   install(TARGETS ${name} RUNTIME DESTINATION bin)

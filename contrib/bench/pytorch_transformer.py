@@ -6,6 +6,7 @@ Prints one JSON object: target tokens a second (</s> counted, padding not) after
 Preload tcmalloc for a fair figure on a CPU (without it every update faults its memory in again).
 """
 import argparse
+import itertools
 import json
 import random
 import resource
@@ -17,6 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 SIZES = {"tiny": (128, 256, 4, 4, 0.3), "base": (512, 2048, 8, 6, 0.1)}  # d_model, d_ff, heads, layers a side, dropout
+LONGEST = 257  # tokens with </s>, as nmt-train's default --max-length
 
 
 class MultiHead(nn.Module):
@@ -65,7 +67,7 @@ class Model(nn.Module):
         self.encoder = nn.ModuleList(Block(d_model, d_ff, heads, dropout, False) for _ in range(layers))
         self.decoder = nn.ModuleList(Block(d_model, d_ff, heads, dropout, True) for _ in range(layers))
         self.dropout = nn.Dropout(dropout)
-        angle = torch.arange(512)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        angle = torch.arange(LONGEST)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
         self.register_buffer("positions", torch.stack([angle.sin(), angle.cos()], -1).flatten(1), persistent=False)
 
     def embed(self, ids):
@@ -89,16 +91,17 @@ class Model(nn.Module):
 def batches(args, vocab):
     lines = [open(path, encoding="utf-8").read().split("\n") for path in (args.source, args.target)]
     pairs = [tuple([*vocab.encode(line), vocab.eos_id()] for line in pair) for pair in zip(*lines)]
-    pairs = sorted((p for p in pairs if min(map(len, p)) > 1), key=lambda p: (len(p[1]), len(p[0])))
-    groups, tokens = [[]], 0
-    for pair in pairs:
-        if tokens + len(pair[1]) > args.words and groups[-1]:
+    pairs = [p for p in pairs if min(map(len, p)) > 1 and max(map(len, p)) <= LONGEST]
+    pairs.sort(key=lambda p: (len(p[1]), len(p[0])))
+    groups, tokens = [[]], [0, 0]
+    for pair in pairs:  # up to args.words on each side, as nmt-train --mini-batch-words
+        if groups[-1] and any(tokens[side] + len(pair[side]) > args.words for side in (0, 1)):
             groups.append([])
-            tokens = 0
+            tokens = [0, 0]
         groups[-1].append(pair)
-        tokens += len(pair[1])
+        tokens = [tokens[side] + len(pair[side]) for side in (0, 1)]
     random.Random(1).shuffle(groups)
-    for group in groups:
+    for group in itertools.cycle(groups):
         yield [nn.utils.rnn.pad_sequence([torch.tensor(p[side]) for p in group], True) for side in (0, 1)]
 
 

@@ -11,8 +11,9 @@
 
 namespace nmt {
 
-// Threads that work on one loop at a time; the caller works too, so a pool of one starts no thread.
-// Chunks depend on n and grain only, never on the number of threads: what a chunk computes is the same on any machine.
+// Threads that work on one loop at a time; the caller works too, so a pool of one starts no thread. One thread calls
+// it, and a loop's body does not. Chunks depend on n and grain only, never on the number of threads: what a chunk
+// computes is the same on any machine.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);

@@ -12,8 +12,7 @@ namespace nmt {
 namespace {
 
 constexpr int64_t kGrain = 1 << 14;  // elements of one task
-constexpr int64_t kRowsOfSum =
-    128;  // rows that one partial sum covers: a constant, so that sums are the same everywhere
+constexpr int64_t kRowsOfSum = 128;  // rows of one partial sum: a constant, so that sums are the same everywhere
 
 // b as elements of dtype t: itself, or converted into `room`.
 const void* as_dtype(const Tensor& b, DType t, std::vector<std::byte>& room) {

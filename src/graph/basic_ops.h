@@ -34,7 +34,7 @@ struct Add {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int in_place() const { return 0; }
-  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const Add&) const = default;
 };
 
@@ -48,7 +48,7 @@ struct SumLeading {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int64_t scratch(std::span<const Spec> in) const;
-  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const SumLeading&) const = default;
 };
 

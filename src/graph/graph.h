@@ -127,9 +127,8 @@ class Backprop {
   Expr gradient(int o = 0) const;  // empty where nothing depends on the output
   bool is_seed(int o = 0) const;   // the gradient of output o is exactly 1: it is the loss itself
   bool wants(int i) const;         // input i leads to a parameter or a wanted input
-  int32_t sink(int i) const {
-    return input(i).value().node;
-  }                                // input i, a parameter, as the target of an accumulating output
+  // Input i, a parameter, as the target of an accumulating output.
+  int32_t sink(int i) const { return input(i).value().node; }
   void add(int i, Expr gradient);  // to input i's gradient
 
  private:

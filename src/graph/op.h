@@ -27,7 +27,8 @@ struct Launch {
 // the graph and computes on the CPU. Optional members, found by name:
 //   int64_t scratch(std::span<const Spec> in) const      bytes of working memory
 //   int in_place() const                                 the input whose memory output 0 may take over
-//   double flops(std::span<const Spec> in) const         floating point operations, multiply and add counted apart
+//   double flops(std::span<const Tensor> in) const       floating point operations of a run, multiply and add counted
+//   apart
 template <class T>
 concept OpType = std::is_trivially_copyable_v<T> && sizeof(T) <= 64 &&
                  requires(const T& op, std::span<const Spec> in, Backprop& b, const Launch& l) {
@@ -54,7 +55,7 @@ class Op {
   void cpu(const Launch& launch) const { table_->cpu(storage_, launch); }
   int64_t scratch(std::span<const Spec> in) const { return table_->scratch(storage_, in); }
   int in_place() const { return table_->in_place(storage_); }
-  double flops(std::span<const Spec> in) const { return table_->flops(storage_, in); }
+  double flops(std::span<const Tensor> in) const { return table_->flops(storage_, in); }
   bool operator==(const Op& other) const {
     return table_ == other.table_ && (table_ == nullptr || table_->equal(storage_, other.storage_));
   }
@@ -73,7 +74,7 @@ class Op {
     void (*cpu)(const void*, const Launch&);
     int64_t (*scratch)(const void*, std::span<const Spec>);
     int (*in_place)(const void*);
-    double (*flops)(const void*, std::span<const Spec>);
+    double (*flops)(const void*, std::span<const Tensor>);
     bool (*equal)(const void*, const void*);
   };
 
@@ -96,7 +97,7 @@ class Op {
         if constexpr (requires { cast<T>(op).in_place(); }) return cast<T>(op).in_place();
         return -1;
       },
-      [](const void* op, std::span<const Spec> in) -> double {
+      [](const void* op, std::span<const Tensor> in) -> double {
         if constexpr (requires { cast<T>(op).flops(in); }) return cast<T>(op).flops(in);
         return 0;
       },

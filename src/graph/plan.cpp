@@ -4,11 +4,12 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/math.h"
 
 namespace nmt {
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + Plan::kAlign - 1) / Plan::kAlign * Plan::kAlign; }
+int64_t aligned(int64_t bytes) { return round_up(bytes, Plan::kAlign); }
 
 // Free ranges of the arena, by offset; neighbours are joined. A request takes the smallest range that holds it.
 class FreeRanges {
@@ -106,7 +107,6 @@ Plan Plan::make(const Graph& graph, std::span<const Value> outputs) {
     Step step{static_cast<int32_t>(n), {}, -1, 0, 0};
     std::vector<Spec> specs;
     for (const Value& v : node.inputs) specs.push_back(graph.spec(v));
-    step.flops = node.op.flops(specs);
     const int reused = node.op.in_place();
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const int64_t bytes = aligned(node.outputs[o].bytes());

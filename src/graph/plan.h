@@ -17,8 +17,7 @@ struct Plan {
     int32_t node;
     std::vector<int64_t> offsets;  // by output; -1: not in the arena (it accumulates into a parameter's gradient)
     int64_t scratch = -1;          // offset of the working memory
-    double flops = 0;
-    mutable double seconds = 0;  // of the last run, when profiled
+    mutable double flops = 0, seconds = 0;  // of the last run, when profiled
   };
 
   // What the plan was made from, to be compared (a hash alone is never trusted).
@@ -43,8 +42,10 @@ struct Plan {
 
   // `outputs` keep their memory to the end; every other tensor's memory is free after its last use.
   static Plan make(const Graph& graph, std::span<const Value> outputs);
+  // The same for graphs of the same structure and shapes; fits() says whether they really are.
   static uint64_t hash(const Graph& graph, std::span<const Value> outputs);
   bool fits(const Graph& graph, std::span<const Value> outputs) const;
+  // A line for each result (node, op, shape, bytes, offset, FLOPs, time of the last profiled run), and the totals.
   std::string table() const;
 };
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
 
 namespace nmt {
@@ -16,6 +17,7 @@ constexpr size_t kCachedPlans = 256;
 }  // namespace
 
 Runtime::Runtime(int threads, DType compute) : pool_(threads), compute_(compute) {
+  cpu::instruction_set();  // throws where no kernel fits the processor
   require(compute != DType::kBF16 || cpu::has_bf16(),
           "this processor does not multiply bf16 (it lacks AVX-512): compute in float32");
 }
@@ -96,6 +98,7 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
     node.op.cpu({*this, in, out, step.scratch < 0 ? nullptr : arena_.get() + step.scratch});
     if (profile_) {
       step.seconds = now() - start;
+      step.flops = node.op.flops(in);
       OpTime& time = op_times_[std::string(node.op.name())];
       time.seconds += step.seconds;
       time.flops += step.flops;

@@ -14,6 +14,7 @@
 namespace nmt {
 
 // What outlives a graph: threads, the arena that plans place their tensors in, packed weights and cached plans.
+// For one thread at a time.
 class Runtime {
  public:
   // compute: the dtype of activations and matrix products, kF32 or kBF16. Throws UserError for bf16 where the processor
@@ -39,11 +40,11 @@ class Runtime {
     double seconds = 0, flops = 0, bytes = 0;
     int64_t calls = 0;
   };
-  const std::map<std::string, OpTime>& op_times() const { return op_times_; }
+  const std::map<std::string, OpTime>& op_times() const { return op_times_; }  // by op, since enable_profile()
 
-  int64_t arena_bytes() const { return static_cast<int64_t>(arena_size_); }
-  int64_t packed_bytes() const;
-  int64_t plans_made() const { return plans_made_; }
+  int64_t arena_bytes() const { return static_cast<int64_t>(arena_size_); }  // the largest plan's so far
+  int64_t packed_bytes() const;                                              // of all packed parameters
+  int64_t plans_made() const { return plans_made_; }                         // the rest came from the cache
 
  private:
   friend class Graph;

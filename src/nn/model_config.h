@@ -28,6 +28,8 @@ struct ModelConfig {
 
   int d_k() const { return dim_key > 0 ? dim_key : dim_emb / heads; }
   int d_v() const { return dim_value > 0 ? dim_value : dim_emb / heads; }
+  int keys() const { return heads * d_k(); }    // width of all heads' queries, and of their keys
+  int values() const { return heads * d_v(); }  // width of all heads' values
 
   // The options of the architecture (without what follows from the vocabularies).
   void declare(Options& options);

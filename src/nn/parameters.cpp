@@ -24,7 +24,7 @@ const Parameters::Entry& Parameters::entry(const std::string& name) const {
 
 Expr Leaves::joined(std::initializer_list<std::string> names) {
   const auto& first = parameters_.entry(*names.begin());
-  Expr& leaf = leaves_[first.name + (names.size() > 1 ? "+" : "")];
+  Expr& leaf = leaves_[{first.offset, names.size()}];
   if (leaf) return leaf;
   Shape shape = first.shape;
   int64_t end = first.offset;

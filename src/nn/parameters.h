@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -20,12 +21,14 @@ class Parameters {
     int64_t offset;
   };
 
+  // Appends a parameter; all are declared before allocate(). A name is declared once (std::logic_error).
   void declare(std::string name, const Shape& shape);
+  // Takes memory, all zeros; gradients: for theirs too.
   void allocate(bool gradients);
 
   const std::vector<Entry>& entries() const { return entries_; }
-  const Entry& entry(const std::string& name) const;
-  int64_t size() const { return size_; }
+  const Entry& entry(const std::string& name) const;  // std::logic_error where there is none
+  int64_t size() const { return size_; }              // elements of all
   std::span<float> values() { return values_; }
   std::span<const float> values() const { return values_; }
   std::span<float> gradients() { return gradients_; }
@@ -72,7 +75,7 @@ class Leaves {
   Graph& graph_;
   Parameters& parameters_;
   bool train_;
-  std::map<std::string, Expr> leaves_;
+  std::map<std::pair<int64_t, size_t>, Expr> leaves_;  // by offset of the first and number of matrices
   std::vector<Place> places_;
 };
 

@@ -36,9 +36,7 @@ std::vector<float> sinusoids(int64_t rows, int d_model) {
 }
 
 Expr Transformer::output_matrix(Leaves& p) const {
-  return p[config_.tied_embeddings_all ? "embedding.weight"
-           : config_.tied_embeddings   ? "target_embedding.weight"
-                                       : "output.weight"];
+  return p[config_.tied_embeddings ? table_name(false) : "output.weight"];
 }
 
 Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
@@ -49,13 +47,10 @@ Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
   auto& sines_of = sinusoids_[rows];
   if (sines_of.empty()) sines_of = sinusoids(rows, config_.dim_emb);
   Graph& g = p.graph();
-  const char* table = config_.tied_embeddings_all ? "embedding.weight"
-                      : source                    ? "source_embedding.weight"
-                                                  : "target_embedding.weight";
   const Expr sines = g.input({{rows, config_.dim_emb}, DType::kF32}, sines_of.data());
   const float rate = p.dropout_rate(config_.dropout, source ? "encoder.embed" : "decoder.embed");
   const auto factor = static_cast<float>(std::sqrt(config_.dim_emb));
-  return nmt::embed(p[table], input(g, ids), sines, input(g, positions), factor, rate);
+  return nmt::embed(p[table_name(source)], input(g, ids), sines, input(g, positions), factor, rate);
 }
 
 // Each sub-layer with its residual connection, dropout and layer normalisation (sections 3.1 and 5.4).
@@ -70,24 +65,31 @@ Expr Transformer::final_norm(Leaves& p, const std::string& name, Expr x) const {
   return config_.norm == "post" ? x : layer_norm(x, p[name + ".norm.weight"], p[name + ".norm.bias"]);
 }
 
-// Multi-head attention (section 3.2.2); queries, keys and values come out of one product.
+// The queries, keys and values of x (section 3.2.2) out of one product, [rows, h (2 d_k + d_v)].
+Expr Transformer::queries_keys_values(Leaves& p, const std::string& name, Expr x) const {
+  return linear(x, p.joined({name + ".query.weight", name + ".key.weight", name + ".value.weight"}));
+}
+
+// Keys and values alone.
+Expr Transformer::keys_values(Leaves& p, const std::string& name, Expr x) const {
+  return linear(x, p.joined({name + ".key.weight", name + ".value.weight"}));
+}
+
 Expr Transformer::self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments,
                                  bool causal) const {
-  const int64_t keys = static_cast<int64_t>(config_.heads) * config_.d_k();
-  const int64_t values = static_cast<int64_t>(config_.heads) * config_.d_v();
-  const Expr qkv = linear(x, p.joined({name + ".query.weight", name + ".key.weight", name + ".value.weight"}));
+  const int keys = config_.keys(), values = config_.values();
+  const Expr qkv = queries_keys_values(p, name, x);
   const Expr heads =
       attention(columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values), config_.heads,
                 segments, causal, p.dropout_rate(config_.dropout_attention, name + ".weights"));
   return linear(heads, p[name + ".output.weight"]);
 }
 
-Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, Expr keys_values,
+Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, Expr source,
                                   const Segments& segments) const {
-  const int64_t keys = static_cast<int64_t>(config_.heads) * config_.d_k();
-  const int64_t values = static_cast<int64_t>(config_.heads) * config_.d_v();
+  const int keys = config_.keys(), values = config_.values();
   const Expr heads =
-      attention(linear(x, p[name + ".query.weight"]), columns(keys_values, 0, keys), columns(keys_values, keys, values),
+      attention(linear(x, p[name + ".query.weight"]), columns(source, 0, keys), columns(source, keys, values),
                 config_.heads, segments, false, p.dropout_rate(config_.dropout_attention, name + ".weights"));
   return linear(heads, p[name + ".output.weight"]);
 }
@@ -115,32 +117,37 @@ Expr Transformer::encode(Leaves& p, const PackedText& source, const std::vector<
   return final_norm(p, "encoder", x);
 }
 
+// The decoder's layers (section 3.1) over embedded tokens; attend(i, name, y): self-attention of layer i.
+template <class SelfAttention>
+Expr Transformer::decode(Leaves& p, Expr y, std::span<const Expr> sources, const Segments& across,
+                         SelfAttention attend) const {
+  for (int i = 0; i < config_.dec_depth; ++i) {
+    const auto self = layer("decoder", i, "self_attention"), cross = layer("decoder", i, "cross_attention"),
+               feed = layer("decoder", i, "feed_forward");
+    y = sublayer(p, self, y, [&](Expr x) { return attend(i, self, x); });
+    y = sublayer(p, cross, y,
+                 [&](Expr x) { return cross_attention(p, cross, x, sources[static_cast<size_t>(i)], across); });
+    y = sublayer(p, feed, y, [&](Expr x) { return feed_forward(p, feed, x); });
+  }
+  return final_norm(p, "decoder", y);
+}
+
 Expr Transformer::loss(Leaves& p, const PairInput& batch, const float* weight, double label_smoothing) const {
   Graph& g = p.graph();
-  const Expr encoded = encode(p, batch.source, batch.source_weights);
+  const auto sources = source_keys_values(p, encode(p, batch.source, batch.source_weights));
   const Expr source_begin = input(g, batch.source.begin), target_begin = input(g, batch.target.begin);
   const Segments within{target_begin, target_begin, input(g, batch.target_weights)};
   const Segments across{target_begin, source_begin, input(g, batch.cross_weights)};
-  Expr y = embed(p, false, batch.shifted.ids, batch.shifted.positions);
-  for (int i = 0; i < config_.dec_depth; ++i) {
-    const auto attend = layer("decoder", i, "self_attention"), cross = layer("decoder", i, "cross_attention"),
-               feed = layer("decoder", i, "feed_forward");
-    y = sublayer(p, attend, y, [&](Expr x) { return self_attention(p, attend, x, within, true); });
-    const Expr keys_values = linear(encoded, p.joined({cross + ".key.weight", cross + ".value.weight"}));
-    y = sublayer(p, cross, y, [&](Expr x) { return cross_attention(p, cross, x, keys_values, across); });
-    y = sublayer(p, feed, y, [&](Expr x) { return feed_forward(p, feed, x); });
-  }
-  y = final_norm(p, "decoder", y);
+  const Expr y = decode(p, embed(p, false, batch.shifted.ids, batch.shifted.positions), sources, across,
+                        [&](int, const std::string& name, Expr x) { return self_attention(p, name, x, within, true); });
   return cross_entropy(linear(y, output_matrix(p)), input(g, batch.target.ids), g.input({{1}, DType::kF32}, weight),
                        static_cast<float>(label_smoothing));
 }
 
 std::vector<Expr> Transformer::source_keys_values(Leaves& p, Expr encoded) const {
   std::vector<Expr> all;
-  for (int i = 0; i < config_.dec_depth; ++i) {
-    const auto cross = layer("decoder", i, "cross_attention");
-    all.push_back(linear(encoded, p.joined({cross + ".key.weight", cross + ".value.weight"})));
-  }
+  for (int i = 0; i < config_.dec_depth; ++i)
+    all.push_back(keys_values(p, layer("decoder", i, "cross_attention"), encoded));
   return all;
 }
 
@@ -148,30 +155,21 @@ Expr Transformer::step(Leaves& p, const Step& s) const {
   Graph& g = p.graph();
   const DType t = g.runtime().compute();
   const auto rows = static_cast<int64_t>(s.ids.size());
-  const int64_t keys = static_cast<int64_t>(config_.heads) * config_.d_k();
-  const int64_t values = static_cast<int64_t>(config_.heads) * config_.d_v();
   const Expr slot = input(g, s.slot), length = input(g, s.length);
   const Expr entry =
       g.input({{rows, static_cast<int64_t>(s.entry.size()) / std::max<int64_t>(1, rows)}, DType::kI32}, s.entry.data());
   const Segments across{input(g, s.row_begin), input(g, s.source_begin), input(g, s.weight_begin)};
-  Expr y = embed(p, false, s.ids, s.positions);
-  for (int i = 0; i < config_.dec_depth; ++i) {
-    const auto attend = layer("decoder", i, "self_attention"), cross = layer("decoder", i, "cross_attention"),
-               feed = layer("decoder", i, "feed_forward");
+  std::vector<Expr> sources;
+  for (const LayerCache& cache : s.caches)
+    sources.push_back(g.input({{s.source_tokens, config_.keys() + config_.values()}, t}, cache.source));
+  return decode(p, embed(p, false, s.ids, s.positions), sources, across, [&](int i, const std::string& name, Expr x) {
     const LayerCache& cache = s.caches[static_cast<size_t>(i)];
-    const Expr key_cache = g.state({{s.capacity, keys}, t}, cache.keys);
-    const Expr value_cache = g.state({{s.capacity, values}, t}, cache.values);
-    y = sublayer(p, attend, y, [&](Expr x) {
-      const Expr qkv =
-          linear(x, p.joined({attend + ".query.weight", attend + ".key.weight", attend + ".value.weight"}));
-      return linear(cached_attention(qkv, key_cache, value_cache, slot, entry, length, config_.heads),
-                    p[attend + ".output.weight"]);
-    });
-    const Expr keys_values = g.input({{s.source_tokens, keys + values}, t}, cache.source);
-    y = sublayer(p, cross, y, [&](Expr x) { return cross_attention(p, cross, x, keys_values, across); });
-    y = sublayer(p, feed, y, [&](Expr x) { return feed_forward(p, feed, x); });
-  }
-  return final_norm(p, "decoder", y);
+    const Expr keys = g.state({{s.capacity, config_.keys()}, t}, cache.keys);
+    const Expr values = g.state({{s.capacity, config_.values()}, t}, cache.values);
+    const Expr heads =
+        cached_attention(queries_keys_values(p, name, x), keys, values, slot, entry, length, config_.heads);
+    return linear(heads, p[name + ".output.weight"]);
+  });
 }
 
 }  // namespace nmt

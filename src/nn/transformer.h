@@ -23,7 +23,7 @@ struct PackedText {
   // The decoder's input: shifted right by one within each sentence, -1 (a zero vector) first.
   PackedText shifted() const;
   int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
-  int64_t longest() const;
+  int64_t longest() const;  // tokens of the longest sentence
 };
 
 // Running sum of queries * keys of each sentence.
@@ -39,11 +39,13 @@ struct PairInput {
 };
 
 // The Transformer of "Attention Is All You Need", section 3, over packed sentences; each function appends to a graph.
+// For one thread: tables of positions are made when they are first needed.
 class Transformer {
  public:
   explicit Transformer(const ModelConfig& config) : config_(config) {}
 
   const ModelConfig& config() const { return config_; }
+  // Declares all parameters of the configuration.
   void declare(Parameters& parameters) const;
 
   // Glorot uniform matrices (Glorot and Bengio 2010), embeddings normal with deviation d_model^-0.5, biases zero,
@@ -68,23 +70,29 @@ class Transformer {
     std::span<const int32_t> length;          // how many of them
     std::span<const int32_t> row_begin;       // rows of sentence s
     std::span<const int32_t> source_begin;    // source tokens of sentence s
-    std::span<const int64_t> weight_begin;
-    std::span<const LayerCache> caches;  // by decoder layer
+    std::span<const int64_t> weight_begin;    // weight_begins(row_begin, source_begin)
+    std::span<const LayerCache> caches;       // by decoder layer
     int64_t capacity, source_tokens;
   };
   // The decoder's output [rows, d_model].
   Expr step(Leaves& p, const Step& step) const;
   // For each decoder layer: keys and values of the encoder's output, [source tokens, h * (d_k + d_v)].
   std::vector<Expr> source_keys_values(Leaves& p, Expr encoded) const;
+  // [vocabulary, d_model]: its product with the decoder's output gives the logits (section 3.4).
   Expr output_matrix(Leaves& p) const;
 
  private:
   Expr embed(Leaves& p, bool source, std::span<const int32_t> ids, std::span<const int32_t> positions) const;
+  const char* table_name(bool source) const;  // of the parameter that embeds this side
+  Expr queries_keys_values(Leaves& p, const std::string& name, Expr x) const;
+  Expr keys_values(Leaves& p, const std::string& name, Expr x) const;
   Expr self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments, bool causal) const;
-  Expr cross_attention(Leaves& p, const std::string& name, Expr x, Expr keys_values, const Segments& segments) const;
+  Expr cross_attention(Leaves& p, const std::string& name, Expr x, Expr source, const Segments& segments) const;
   Expr feed_forward(Leaves& p, const std::string& name, Expr x) const;
   template <class Sublayer>
   Expr sublayer(Leaves& p, const std::string& name, Expr x, Sublayer f) const;
+  template <class SelfAttention>
+  Expr decode(Leaves& p, Expr y, std::span<const Expr> sources, const Segments& across, SelfAttention attend) const;
   Expr final_norm(Leaves& p, const std::string& name, Expr x) const;
 
   ModelConfig config_;

@@ -9,19 +9,23 @@
 
 namespace nmt {
 
+const char* Transformer::table_name(bool source) const {
+  if (config_.tied_embeddings_all) return "embedding.weight";
+  return source ? "source_embedding.weight" : "target_embedding.weight";
+}
+
 void Transformer::declare(Parameters& p) const {
   const ModelConfig& c = config_;
-  const int64_t d = c.dim_emb, keys = static_cast<int64_t>(c.heads) * c.d_k(),
-                values = static_cast<int64_t>(c.heads) * c.d_v();
+  const int64_t d = c.dim_emb;
   const auto norm = [&](const std::string& name) {
     p.declare(name + ".norm.weight", {d});
     p.declare(name + ".norm.bias", {d});
   };
   const auto attention = [&](const std::string& name) {
-    p.declare(name + ".query.weight", {keys, d});
-    p.declare(name + ".key.weight", {keys, d});
-    p.declare(name + ".value.weight", {values, d});
-    p.declare(name + ".output.weight", {d, values});
+    p.declare(name + ".query.weight", {c.keys(), d});
+    p.declare(name + ".key.weight", {c.keys(), d});
+    p.declare(name + ".value.weight", {c.values(), d});
+    p.declare(name + ".output.weight", {d, c.values()});
     norm(name);
   };
   const auto feed_forward = [&](const std::string& name) {
@@ -35,13 +39,9 @@ void Transformer::declare(Parameters& p) const {
     p.declare(name + ".outer.bias", {d});
     norm(name);
   };
-  if (c.tied_embeddings_all) {
-    p.declare("embedding.weight", {c.target_vocabulary, d});
-  } else {
-    p.declare("source_embedding.weight", {c.source_vocabulary, d});
-    p.declare("target_embedding.weight", {c.target_vocabulary, d});
-    if (!c.tied_embeddings) p.declare("output.weight", {c.target_vocabulary, d});
-  }
+  if (!c.tied_embeddings_all) p.declare(table_name(true), {c.source_vocabulary, d});
+  p.declare(table_name(false), {c.target_vocabulary, d});
+  if (!c.tied_embeddings) p.declare("output.weight", {c.target_vocabulary, d});
   for (int i = 0; i < c.enc_depth; ++i) {
     attention(fmt::format("encoder.{}.self_attention", i));
     feed_forward(fmt::format("encoder.{}.feed_forward", i));
@@ -87,7 +87,7 @@ PackedText::PackedText(std::span<const int32_t> all, std::span<const int32_t> be
 
 PackedText PackedText::shifted() const {
   PackedText text = *this;
-  for (size_t i = text.ids.size(); i-- > 0;) text.ids[i] = positions[i] == 0 ? -1 : ids[i - 1];
+  for (size_t i = 0; i < ids.size(); ++i) text.ids[i] = positions[i] == 0 ? -1 : ids[i - 1];
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "graph/runtime.h"
@@ -14,8 +15,6 @@ namespace nmt {
 namespace {
 
 int64_t element(const Tensor& x) { return static_cast<int64_t>(size_of(x.dtype())); }
-
-std::byte* at(const Tensor& x, int64_t index) { return x.as<std::byte>() + index * element(x); }
 
 // Items of one task: enough tasks to balance sentences of unequal length; a function of the number of items alone.
 int64_t item_grain(int64_t items) { return std::max<int64_t>(1, items / 64); }
@@ -64,12 +63,24 @@ std::vector<Spec> AttentionOp::infer(std::span<const Spec> in) const {
   return {{{in[0].shape[0], static_cast<int64_t>(heads) * d_v}, in[0].dtype}, {{heads, in[0].shape[0]}, DType::kF32}};
 }
 
+// Two products of every query with every key of its sentence; half of them where the mask is causal.
+double AttentionOp::flops(std::span<const Tensor> in) const {
+  const int64_t sentences = in[3].elements() - 1;
+  const auto *queries = in[3].as<int32_t>(), *keys = in[4].as<int32_t>();
+  double pairs = 0;
+  for (int64_t s = 0; s < sentences; ++s) {
+    const double q = queries[s + 1] - queries[s], k = keys[s + 1] - keys[s];
+    pairs += causal ? q * (q + 1) / 2 : q * k;
+  }
+  return 2.0 * pairs * heads * (d_k + d_v);
+}
+
 void AttentionOp::cpu(const Launch& l) const {
   const DType t = l.in[0].dtype();
   const auto a = describe(*this, l);
   const int64_t items = a.sentences * heads;
   l.runtime.pool().parallel_for(items, item_grain(items), [&](int64_t begin, int64_t end) {
-    cpu::attention(t, a, begin, end, at(l.in[0], q_column), at(l.in[1], k_column), at(l.in[2], v_column), l.out[0].data,
+    cpu::attention(t, a, begin, end, l.in[0].at(q_column), l.in[1].at(k_column), l.in[2].at(v_column), l.out[0].data,
                    l.out[1].as<float>());
   });
 }
@@ -109,13 +120,13 @@ void AttentionGradient::cpu(const Launch& l) const {
     for (size_t i = 0; i < 3; ++i) covered += output[i] == o ? used[i] : 0;
     if (covered < l.out[o].shape()[1]) std::fill_n(l.out[o].as<std::byte>(), l.out[o].spec.bytes(), std::byte{0});
   }
-  std::byte* dq = at(l.out[0], f.q_column);
-  std::byte* dk = at(l.out[key], f.k_column);
-  std::byte* dv = at(l.out[value], f.v_column);
+  std::byte* dq = l.out[0].at(f.q_column);
+  std::byte* dk = l.out[key].at(f.k_column);
+  std::byte* dv = l.out[value].at(f.v_column);
   const int64_t items = a.sentences * f.heads;
   l.runtime.pool().parallel_for(items, item_grain(items), [&](int64_t begin, int64_t end) {
-    cpu::attention_backward(l.in[0].dtype(), a, begin, end, at(l.in[0], f.q_column), at(l.in[1], f.k_column),
-                            at(l.in[2], f.v_column), l.in[6].as<float>(), l.in[7].data, dq, dk, dv);
+    cpu::attention_backward(l.in[0].dtype(), a, begin, end, l.in[0].at(f.q_column), l.in[1].at(f.k_column),
+                            l.in[2].at(f.v_column), l.in[6].as<float>(), l.in[7].data, dq, dk, dv);
   });
 }
 
@@ -138,14 +149,20 @@ std::vector<Spec> CachedAttention::infer(std::span<const Spec> in) const {
 
 void CachedAttention::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
+double CachedAttention::flops(std::span<const Tensor> in) const {
+  const auto* length = in[5].as<int32_t>();
+  const double pairs = std::accumulate(length, length + in[5].elements(), 0.0);
+  return 2.0 * pairs * static_cast<double>(in[1].shape()[1] + in[2].shape()[1]);
+}
+
 void CachedAttention::cpu(const Launch& l) const {
   const Tensor &qkv = l.in[0], &keys = l.in[1], &values = l.in[2];
   const int64_t rows = qkv.shape()[0], wide_k = keys.shape()[1], wide_v = values.shape()[1], width = qkv.shape()[1];
   const auto* slot = l.in[3].as<int32_t>();
   for (int64_t r = 0; r < rows; ++r) {
     if (slot[r] < 0) continue;
-    std::memcpy(at(keys, slot[r] * wide_k), at(qkv, r * width + wide_k), static_cast<size_t>(wide_k * element(qkv)));
-    std::memcpy(at(values, slot[r] * wide_v), at(qkv, r * width + 2 * wide_k),
+    std::memcpy(keys.at(slot[r] * wide_k), qkv.at(r * width + wide_k), static_cast<size_t>(wide_k * element(qkv)));
+    std::memcpy(values.at(slot[r] * wide_v), qkv.at(r * width + 2 * wide_k),
                 static_cast<size_t>(wide_v * element(qkv)));
   }
   const auto d_k = static_cast<int>(wide_k / heads), d_v = static_cast<int>(wide_v / heads);

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "graph/runtime.h"
 
 namespace nmt {
@@ -13,13 +14,9 @@ namespace {
 // working memory, the second how often the weight's gradient is passed over.
 constexpr int64_t kLogitRows = 256, kGradientRows = 1024;
 
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+int64_t aligned(int64_t bytes) { return round_up(bytes, Plan::kAlign); }
 
 int64_t f32_bytes(int64_t elements) { return aligned(elements * static_cast<int64_t>(sizeof(float))); }
-
-std::byte* at(const Tensor& x, int64_t index) {
-  return x.as<std::byte>() + index * static_cast<int64_t>(size_of(x.dtype()));
-}
 
 float total(const float* loss, int64_t rows, float weight) {
   double sum = 0;
@@ -139,7 +136,7 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
     const int64_t count = std::min(kGradientRows, rows - chunk);
     for (int64_t block = chunk; block < chunk + count; block += kLogitRows) {
       const int64_t block_rows = std::min(kLogitRows, chunk + count - block);
-      cpu::multiply(pool, packed, block_rows, at(x, block * depth), DType::kF32, logits);
+      cpu::multiply(pool, packed, block_rows, x.at(block * depth), DType::kF32, logits);
       pool.parallel_for(block_rows, 8, [&](int64_t begin, int64_t end) {
         cpu::cross_entropy(t, {begin, end}, width, logits, labels + block, smoothing, weight, loss + block,
                            l.out[1].as<float>() + block,
@@ -148,8 +145,8 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
     }
     if (!gradients) continue;
     const auto& transposed = l.runtime.packed(w, t, true);
-    cpu::multiply(pool, transposed, count, dlogits, t, at(l.out[2], chunk * depth));
-    cpu::multiply_transposed(pool, t, count, width, depth, dlogits, at(x, chunk * depth), l.out[3].as<float>());
+    cpu::multiply(pool, transposed, count, dlogits, t, l.out[2].at(chunk * depth));
+    cpu::multiply_transposed(pool, t, count, width, depth, dlogits, x.at(chunk * depth), l.out[3].as<float>());
   }
   *l.out[0].as<float>() = total(loss, rows, weight);
 }
@@ -174,7 +171,7 @@ void ProjectTopK::cpu(const Launch& l) const {
   auto* logits = reinterpret_cast<float*>(l.scratch);
   for (int64_t block = 0; block < rows; block += kLogitRows) {
     const int64_t count = std::min(kLogitRows, rows - block);
-    cpu::multiply(l.runtime.pool(), packed, count, at(x, block * depth), DType::kF32, logits);
+    cpu::multiply(l.runtime.pool(), packed, count, x.at(block * depth), DType::kF32, logits);
     l.runtime.pool().parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
         cpu::top_k_log_softmax(logits + r * width, width, k, l.out[0].as<float>() + (block + r) * k,

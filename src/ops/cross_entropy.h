@@ -47,8 +47,8 @@ struct ProjectCrossEntropy {  // inputs: x, w, labels, weight
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int64_t scratch(std::span<const Spec> in) const;
-  double flops(std::span<const Spec> in) const {
-    return (gradients ? 6.0 : 2.0) * static_cast<double>(in[0].shape.elements()) * static_cast<double>(in[1].shape[0]);
+  double flops(std::span<const Tensor> in) const {
+    return (gradients ? 6.0 : 2.0) * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[0]);
   }
   bool operator==(const ProjectCrossEntropy&) const = default;
 };
@@ -61,8 +61,8 @@ struct ProjectTopK {  // inputs: x, w
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int64_t scratch(std::span<const Spec> in) const;
-  double flops(std::span<const Spec> in) const {
-    return 2.0 * static_cast<double>(in[0].shape.elements()) * static_cast<double>(in[1].shape[0]);
+  double flops(std::span<const Tensor> in) const {
+    return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[0]);
   }
   bool operator==(const ProjectTopK&) const = default;
 };

@@ -5,12 +5,13 @@
 
 namespace nmt {
 
+// Of any shape; float32 or bf16, and the result is of x's shape and dtype.
 Expr relu(Expr x);
-Expr gelu(Expr x);              // x * Phi(x), exact
-Expr silu(Expr x);              // x * sigmoid(x)
-Expr multiply(Expr a, Expr b);  // equal shapes
-Expr scale(Expr x, float factor);
-Expr cast(Expr x, DType dtype);
+Expr gelu(Expr x);                 // x * Phi(x), exact
+Expr silu(Expr x);                 // x * sigmoid(x)
+Expr multiply(Expr a, Expr b);     // element by element; equal shapes and dtypes
+Expr scale(Expr x, float factor);  // factor * x
+Expr cast(Expr x, DType dtype);    // rounded to nearest even
 
 // Inverted dropout at a place of its own; rate 0 is x itself.
 Expr dropout(Expr x, float rate);
@@ -29,7 +30,7 @@ struct Unary {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int in_place() const { return 0; }
-  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const Unary&) const = default;
 };
 
@@ -42,7 +43,7 @@ struct UnaryGradient {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int in_place() const { return 1; }
-  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const UnaryGradient&) const = default;
 };
 
@@ -53,7 +54,7 @@ struct Multiply {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int in_place() const { return 0; }
-  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const Multiply&) const = default;
 };
 
@@ -65,7 +66,7 @@ struct Scale {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int in_place() const { return 0; }
-  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const Scale&) const = default;
 };
 
@@ -88,7 +89,7 @@ struct DropoutOp {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int in_place() const { return 0; }
-  double flops(std::span<const Spec> in) const { return static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const DropoutOp&) const = default;
 };
 

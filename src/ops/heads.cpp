@@ -1,11 +1,12 @@
-// The parts that attention is composed of: plain loops, for the definition and its tests; models run the fused op.
+#include "ops/heads.h"
+
 #include <algorithm>
 #include <limits>
 
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
-#include "ops/attention.h"
 #include "ops/elementwise.h"
 
 namespace nmt {
@@ -13,13 +14,9 @@ namespace {
 
 size_t bytes_of(const Tensor& x, int64_t elements) { return static_cast<size_t>(elements) * size_of(x.dtype()); }
 
-std::byte* at(const Tensor& x, int64_t index) {
-  return x.as<std::byte>() + index * static_cast<int64_t>(size_of(x.dtype()));
-}
-
 // Empty tensors may have no memory at all, which memcpy does not allow.
 void copy(const Tensor& y, int64_t to, const Tensor& x, int64_t from, int64_t elements) {
-  std::copy_n(at(x, from), bytes_of(x, elements), at(y, to));
+  std::copy_n(x.at(from), bytes_of(x, elements), y.at(to));
 }
 
 // Copies [rows, heads, d] <-> [heads, rows, d].
@@ -126,12 +123,12 @@ void MaskSegments::cpu(const Launch& l) const {
     for (int64_t s = 0; s + 1 < l.in[1].elements(); ++s)
       for (int64_t q = q_begin[s]; q < q_begin[s + 1]; ++q) {
         const int64_t offset = (h * queries + q) * keys;
-        cpu::convert(x.dtype(), at(x, offset), DType::kF32, row.data(), keys);
+        cpu::convert(x.dtype(), x.at(offset), DType::kF32, row.data(), keys);
         const int64_t end =
             causal ? std::min<int64_t>(k_begin[s] + (q - q_begin[s]) + 1, k_begin[s + 1]) : k_begin[s + 1];
         for (int64_t k = 0; k < keys; ++k)
           if (k < k_begin[s] || k >= end) row[static_cast<size_t>(k)] = low;
-        cpu::convert(DType::kF32, row.data(), y.dtype(), at(y, offset), keys);
+        cpu::convert(DType::kF32, row.data(), y.dtype(), y.at(offset), keys);
       }
 }
 
@@ -160,12 +157,12 @@ void DropoutSegments::cpu(const Launch& l) const {
         const int64_t first = h * weight_begin[sentences] + weight_begin[s] + (q - q_begin[s]) * length;
         cpu::dropout_mask(d, first, first + length, kept.data());
         const int64_t offset = (h * queries + q) * keys;
-        cpu::convert(x.dtype(), at(x, offset), DType::kF32, row.data(), keys);
+        cpu::convert(x.dtype(), x.at(offset), DType::kF32, row.data(), keys);
         for (int64_t k = 0; k < keys; ++k) {
           const bool inside = k >= k_begin[s] && k < k_begin[s + 1];
           row[static_cast<size_t>(k)] *= inside && kept[static_cast<size_t>(k - k_begin[s])] != 0 ? 1 / (1 - rate) : 0;
         }
-        cpu::convert(DType::kF32, row.data(), y.dtype(), at(y, offset), keys);
+        cpu::convert(DType::kF32, row.data(), y.dtype(), y.at(offset), keys);
       }
 }
 

@@ -8,15 +8,6 @@
 #include "ops/elementwise.h"
 
 namespace nmt {
-namespace {
-
-int64_t rows_of(const Tensor& x) {
-  const int64_t width = x.shape().dim(-1);
-  return width == 0 ? 0 : x.elements() / width;
-}
-
-}  // namespace
-
 Expr linear(Expr x, Expr w, Expr bias) {
   const Expr product = x.graph().append(Linear{}, {x, w});
   return bias ? add(product, bias) : product;
@@ -51,7 +42,7 @@ void Linear::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &y = l.out[0];
   const auto& w = l.runtime.packed(l.in[1], x.dtype(), transposed);
   if (addend && l.in.back().data != y.data) std::copy_n(l.in.back().as<std::byte>(), y.spec.bytes(), y.as<std::byte>());
-  cpu::multiply(l.runtime.pool(), w, rows_of(x), x.data, y.dtype(), y.data,
+  cpu::multiply(l.runtime.pool(), w, x.shape().rows(), x.data, y.dtype(), y.data,
                 {bias ? l.in[2].as<float>() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, addend});
 }
 
@@ -63,7 +54,7 @@ std::vector<Spec> LinearWeightGradient::infer(std::span<const Spec> in) const {
 void LinearWeightGradient::cpu(const Launch& l) const {
   const Tensor &dy = l.in[0], &x = l.in[1];
   const int64_t n = dy.shape().dim(-1), k = x.shape().dim(-1);
-  cpu::multiply_transposed(l.runtime.pool(), x.dtype(), rows_of(x), n, k, dy.data, x.data, l.out[0].as<float>());
+  cpu::multiply_transposed(l.runtime.pool(), x.dtype(), x.shape().rows(), n, k, dy.data, x.data, l.out[0].as<float>());
 }
 
 Expr matmul(Expr a, Expr b, bool transpose_a, bool transpose_b) {

@@ -23,8 +23,8 @@ struct Linear {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int in_place() const { return addend ? 2 + bias : -1; }
-  double flops(std::span<const Spec> in) const {
-    return 2.0 * static_cast<double>(in[0].shape.elements()) * static_cast<double>(in[1].shape[transposed ? 1 : 0]);
+  double flops(std::span<const Tensor> in) const {
+    return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[transposed ? 1 : 0]);
   }
   bool operator==(const Linear&) const = default;
 };
@@ -36,8 +36,8 @@ struct LinearWeightGradient {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop&) const {}
   void cpu(const Launch& l) const;
-  double flops(std::span<const Spec> in) const {
-    return 2.0 * static_cast<double>(in[0].shape.elements()) * static_cast<double>(in[1].shape.dim(-1));
+  double flops(std::span<const Tensor> in) const {
+    return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape().dim(-1));
   }
   bool operator==(const LinearWeightGradient&) const = default;
 };
@@ -49,9 +49,9 @@ struct MatMul {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
-  double flops(std::span<const Spec> in) const {
-    const Shape& b = in[1].shape;
-    return 2.0 * static_cast<double>(in[0].shape.elements()) * static_cast<double>(b.dim(transpose_b ? -2 : -1));
+  double flops(std::span<const Tensor> in) const {
+    const Shape& b = in[1].shape();
+    return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(b.dim(transpose_b ? -2 : -1));
   }
   bool operator==(const MatMul&) const = default;
 };

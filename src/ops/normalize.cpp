@@ -18,13 +18,10 @@ void check_rows(std::string_view op, const Spec& x) {
   check(x.shape.rank() >= 1, "{}: {} has no last axis", op, x.shape.str());
 }
 
-int64_t width_of(const Spec& x) { return x.shape.dim(-1); }
-int64_t rows_of(const Spec& x) { return width_of(x) == 0 ? 0 : x.shape.elements() / width_of(x); }
-
 template <class Body>
 void over_rows(const Launch& l, const Spec& spec, Body body) {
-  const int64_t width = width_of(spec);
-  l.runtime.pool().parallel_for(rows_of(spec), std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, width)),
+  const int64_t width = spec.shape.dim(-1);
+  l.runtime.pool().parallel_for(spec.shape.rows(), std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, width)),
                                 [&](int64_t begin, int64_t end) {
                                   body(cpu::Rows{begin, end}, width);
                                 });
@@ -69,13 +66,13 @@ void SoftmaxGradient::cpu(const Launch& l) const {
 
 std::vector<Spec> LayerNorm::infer(std::span<const Spec> in) const {
   check_rows(kName, in[0]);
-  const Shape width{width_of(in[0])};
+  const Shape width{in[0].shape.dim(-1)};
   check(in.size() == 3u + residual && in[1].shape == width && in[2].shape == width,
         "layer_norm: x {}, scale {} and bias {} do not fit", in[0].shape.str(), in[1].shape.str(), in[2].shape.str());
   check(in[1].dtype == DType::kF32 && in[2].dtype == DType::kF32, "layer_norm: scale and bias must be f32, not {}, {}",
         name_of(in[1].dtype), name_of(in[2].dtype));
   if (residual) check(in[3] == in[0], "layer_norm: x {} and y {}", in[0].shape.str(), in[3].shape.str());
-  return {in[0], in[0], {{rows_of(in[0]), 2}, DType::kF32}};
+  return {in[0], in[0], {{in[0].shape.rows(), 2}, DType::kF32}};
 }
 
 void LayerNorm::backward(Backprop& b) const {
@@ -98,7 +95,7 @@ void LayerNorm::cpu(const Launch& l) const {
 
 std::vector<Spec> LayerNormGradient::infer(std::span<const Spec> in) const {
   const Spec none{{0}, in[0].dtype};
-  const Spec parameter{{width_of(in[0])}, DType::kF32};
+  const Spec parameter{{in[0].shape.dim(-1)}, DType::kF32};
   return {in[0], rate > 0 ? in[0] : none, parameter, parameter};
 }
 
@@ -107,12 +104,13 @@ void LayerNormGradient::backward(Backprop&) const {
 }
 
 int64_t LayerNormGradient::scratch(std::span<const Spec> in) const {
-  return (rows_of(in[0]) + kRowsOfSum - 1) / kRowsOfSum * 2 * width_of(in[0]) * static_cast<int64_t>(sizeof(float));
+  return (in[0].shape.rows() + kRowsOfSum - 1) / kRowsOfSum * 2 * in[0].shape.dim(-1) *
+         static_cast<int64_t>(sizeof(float));
 }
 
 void LayerNormGradient::cpu(const Launch& l) const {
   const Tensor& dout = l.in[0];
-  const int64_t width = width_of(dout.spec), rows = rows_of(dout.spec);
+  const int64_t width = dout.shape().dim(-1), rows = dout.shape().rows();
   const auto d = dropout_of(l.runtime, rate, place);
   auto* partial = reinterpret_cast<float*>(l.scratch);
   l.runtime.pool().parallel_for(rows, kRowsOfSum, [&](int64_t begin, int64_t end) {

@@ -19,7 +19,7 @@ struct Softmax {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int in_place() const { return 0; }
-  double flops(std::span<const Spec> in) const { return 4.0 * static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return 4.0 * static_cast<double>(in[0].elements()); }
   bool operator==(const Softmax&) const = default;
 };
 
@@ -31,7 +31,7 @@ struct SoftmaxGradient {  // inputs: y, dy
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int in_place() const { return 1; }
-  double flops(std::span<const Spec> in) const { return 4.0 * static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return 4.0 * static_cast<double>(in[0].elements()); }
   bool operator==(const SoftmaxGradient&) const = default;
 };
 
@@ -47,7 +47,7 @@ struct LayerNorm {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
-  double flops(std::span<const Spec> in) const { return 8.0 * static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return 8.0 * static_cast<double>(in[0].elements()); }
   bool operator==(const LayerNorm&) const = default;
 };
 
@@ -62,7 +62,7 @@ struct LayerNormGradient {
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int64_t scratch(std::span<const Spec> in) const;
-  double flops(std::span<const Spec> in) const { return 12.0 * static_cast<double>(in[0].shape.elements()); }
+  double flops(std::span<const Tensor> in) const { return 12.0 * static_cast<double>(in[0].elements()); }
   bool operator==(const LayerNormGradient&) const = default;
 };
 

@@ -37,6 +37,9 @@ class Shape {
     return n;
   }
 
+  // How many vectors of the last axis' length there are; 0 where that is 0.
+  constexpr int64_t rows() const { return dim(-1) == 0 ? 0 : elements() / dim(-1); }
+
   constexpr const int64_t* begin() const { return lengths_.data(); }
   constexpr const int64_t* end() const { return lengths_.data() + rank_; }
 

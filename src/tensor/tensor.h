@@ -27,6 +27,8 @@ struct Tensor {
   T* as() const {
     return static_cast<T*>(data);
   }
+  // Where element `index` lies.
+  std::byte* at(int64_t index) const { return as<std::byte>() + index * static_cast<int64_t>(size_of(dtype())); }
 };
 
 }  // namespace nmt

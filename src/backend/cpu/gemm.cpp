@@ -13,6 +13,7 @@
 #include "backend/cpu/onednn.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/math.h"
 
 namespace nmt::cpu {
 namespace {
@@ -21,8 +22,6 @@ constexpr int64_t kRowBlock = 256;      // rows of y that one task computes: nea
 constexpr int64_t kPanelColumns = 256;  // columns of B that one task computes where there are few rows
 constexpr int64_t kFewRows = 512;       // fewer rows than these are shared out by columns
 constexpr int64_t kTokenBlock = 1024;   // rows of dy and x that a weight gradient sums at a time
-
-int64_t up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // What a oneDNN primitive depends on. Products are [m, k] x [k, n]; oneDNN's fast code wants x and y without gaps.
 struct Key {
@@ -113,7 +112,7 @@ class Scratch {
   std::byte* get(size_t bytes) {
     constexpr size_t kAlign = 64;
     if (memory_.size() < bytes + kAlign) memory_.resize(bytes + kAlign);
-    return reinterpret_cast<std::byte*>(up(reinterpret_cast<int64_t>(memory_.data()), kAlign));
+    return reinterpret_cast<std::byte*>(round_up(reinterpret_cast<int64_t>(memory_.data()), kAlign));
   }
 
  private:
@@ -148,6 +147,9 @@ Key packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, const Epilogu
 const dnnl::memory::desc& packed_layout(DType t, int64_t n, int64_t k) {
   return product_for(packed_key(kRowBlock, n, k, t, t, {}, false)).w;
 }
+
+// Rows that a packed B of k rows takes in these layouts.
+int64_t packed_depth(DType t, int64_t k) { return round_up(k, t == DType::kBF16 ? 32 : 16); }
 
 // In these layouts whole blocks of columns follow one another, so that a panel of B's columns is packed as B is.
 Tag panel_tag(DType t, const dnnl::memory::desc& layout) {
@@ -200,8 +202,7 @@ void pack_columns(ThreadPool& pool, DType t, int64_t n, int64_t k, DType from, c
   if (tag == Tag::undef) return reorder(layout, from, w, row, column, packed);
   pool.parallel_for(n, kPanelColumns, [&](int64_t begin, int64_t end) {
     const dnnl::memory::desc panel({k, end - begin}, onednn_type(t), tag);
-    reorder(panel, from, offset(w, begin * column, from), row, column,
-            offset(packed, begin * up(k, t == DType::kBF16 ? 32 : 16), t));
+    reorder(panel, from, offset(w, begin * column, from), row, column, offset(packed, begin * packed_depth(t, k), t));
   });
 }
 
@@ -250,7 +251,7 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x,
   const auto& layout = packed_layout(t, n, k);
   const Tag tag = panel_tag(t, layout);
   if (m >= kFewRows || n < 2 * kPanelColumns || tag == Tag::undef) {
-    const int64_t rows = m >= kFewRows ? kRowBlock : std::max<int64_t>(16, up(m / 4, 16));
+    const int64_t rows = m >= kFewRows ? kRowBlock : std::max<int64_t>(16, round_up(m / 4, 16));
     pool.parallel_for(m, rows, [&](int64_t begin, int64_t end) {
       multiply_rows(layout, false, t, end - begin, n, k, offset(x, begin * k, t), b.data(), ty,
                     offset(y, begin * n, ty), e);
@@ -265,8 +266,8 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x,
       for (int64_t r = 0; r < m; ++r)
         std::memcpy(tile + static_cast<size_t>(r) * bytes, offset(y, r * n + begin, ty), bytes);
     const dnnl::memory::desc panel({k, columns}, onednn_type(t), tag);
-    multiply_rows(panel, true, t, m, columns, k, x, offset(b.data(), begin * up(k, t == DType::kBF16 ? 32 : 16), t), ty,
-                  tile, {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});
+    multiply_rows(panel, true, t, m, columns, k, x, offset(b.data(), begin * packed_depth(t, k), t), ty, tile,
+                  {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});
     for (int64_t r = 0; r < m; ++r)
       std::memcpy(offset(y, r * n + begin, ty), tile + static_cast<size_t>(r) * bytes, bytes);
   });
@@ -276,11 +277,11 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
                          float* dw) {
   if (m == 0 || n == 0 || k == 0) return;
   // Rows of dw that one task computes: enough tasks for several cores also where n is small; a function of n alone.
-  const int64_t rows = n >= 1024 ? 256 : std::max<int64_t>(16, up(n / 4, 16));
+  const int64_t rows = n >= 1024 ? 256 : std::max<int64_t>(16, round_up(n / 4, 16));
   const auto element = size_of(t);
   thread_local std::vector<std::byte> packed, padding;  // the caller's
   for (int64_t first = 0; first < m; first += kTokenBlock) {
-    const int64_t tokens = std::min(kTokenBlock, m - first), padded = up(tokens, 64);
+    const int64_t tokens = std::min(kTokenBlock, m - first), padded = round_up(tokens, 64);
     const void* block = offset(x, first * k, t);
     if (padded != tokens) {  // rows of zeros behind the last token
       padding.assign(static_cast<size_t>(padded * k) * element, std::byte{0});

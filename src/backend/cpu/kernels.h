@@ -5,7 +5,7 @@
 
 #include "tensor/dtype.h"
 
-// SIMD kernels (Highway, chosen at run time for AVX2, AVX-512 and AVX512-BF16). Each works on a range of rows or items
+// SIMD kernels (Highway, chosen at run time for AVX2 or AVX-512). Each works on a range of rows or items
 // in the calling thread; ops split the range with ThreadPool::parallel_for in chunks that do not depend on the number
 // of threads, so results never depend on it. Tensors are row-major; `T` is the dtype of activations, kF32 or kBF16; all
 // arithmetic is float32. Statistics, parameters and parameter gradients are float32.
@@ -49,9 +49,9 @@ void log_softmax(DType t, Rows rows, int64_t width, const void* x, void* y);
 void log_softmax_backward(DType t, Rows rows, int64_t width, const void* y, const void* dy, void* dx);
 
 // Cross-entropy with label smoothing of float32 logits [rows, width] against labels; rows whose label is < 0 give 0.
-// loss[r] = -(1 - smoothing) log p(label) - smoothing / width * sum_v log p(v)          (section 5.4; Szegedy et al.
-// 2015) dlogits (dtype t, may be null) = weight * (p - (1 - smoothing) onehot - smoothing / width); nll[r] (may be
-// null) = -log p(label).
+// loss[r] = -(1 - smoothing) log p(label) - smoothing / width * sum_v log p(v) (section 5.4; Szegedy et al. 2015);
+// nll[r] = -log p(label), may be null; dlogits = weight * (p - (1 - smoothing) onehot - smoothing / width), in dtype t,
+// may be null.
 void cross_entropy(DType t, Rows rows, int64_t width, const float* logits, const int32_t* labels, float smoothing,
                    float weight, float* loss, float* nll, void* dlogits);
 
@@ -66,13 +66,14 @@ void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t*
 void embed_backward(DType t, Rows sorted, int64_t width, const void* dout, const int32_t* ids, const int32_t* order,
                     float factor, const Dropout& d, float* dtable);
 
-// dx = dy where y > 0, else 0 (ReLU from its output). dx may be dy.
+// Elementwise, on elements [begin, end) of each tensor; the result may be one of the operands.
+// relu_backward takes ReLU's output y: dx = dy where y > 0, else 0. gelu: x * Phi(x), exact (Hendrycks and Gimpel
+// 2016). silu: x * sigmoid(x).
 void relu_backward(DType t, int64_t begin, int64_t end, const void* y, const void* dy, void* dx);
 void relu(DType t, int64_t begin, int64_t end, const void* x, void* y);
-void gelu(DType t, int64_t begin, int64_t end, const void* x,
-          void* y);  // exact: x * Phi(x) (Hendrycks and Gimpel 2016)
+void gelu(DType t, int64_t begin, int64_t end, const void* x, void* y);
 void gelu_backward(DType t, int64_t begin, int64_t end, const void* x, const void* dy, void* dx);
-void silu(DType t, int64_t begin, int64_t end, const void* x, void* y);  // x * sigmoid(x)
+void silu(DType t, int64_t begin, int64_t end, const void* x, void* y);
 void silu_backward(DType t, int64_t begin, int64_t end, const void* x, const void* dy, void* dx);
 void add(DType t, int64_t begin, int64_t end, const void* a, const void* b, void* y);
 void multiply(DType t, int64_t begin, int64_t end, const void* a, const void* b, void* y);
@@ -125,7 +126,7 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
                const void* v, void* out, float* logsumexp);
 
 // Gradients, written to rows of the same strides (dq with q_stride ...); every element of the items' columns is
-// written. `out` is not needed: sum_j p_ij dp_ij is recomputed.
+// written. The forward result is not needed: sum_j p_ij dp_ij is recomputed.
 void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                         const void* v, const float* logsumexp, const void* dout, void* dq, void* dk, void* dv);
 

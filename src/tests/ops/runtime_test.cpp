@@ -4,6 +4,7 @@
 #include "graph/basic_ops.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
+#include "ops/fusion.h"
 #include "ops/linear.h"
 #include "tests/catch.h"
 
@@ -103,4 +104,21 @@ TEST_CASE("dropout is a function of seed, step and place", "[ops]") {
     sum += v;
   }
   CHECK(sum / 5000 == Approx(1).margin(0.04));
+}
+
+TEST_CASE("the profile counts the products of attention by the sentences' lengths", "[ops]") {
+  Runtime runtime(1);
+  runtime.enable_profile();
+  const int64_t tokens = 5;  // sentences of 2 and 3
+  const std::vector<float> qkv(static_cast<size_t>(tokens * 3 * 8), 0.1f);
+  const std::vector<int32_t> begin{0, 2, 5};
+  const std::vector<int64_t> weights{0, 4, 13};
+  const bool causal = GENERATE(false, true);
+  Graph graph(runtime, fusion_rules());
+  const Expr x = graph.input({{tokens, 24}, DType::kF32}, qkv.data());
+  const Expr begins = graph.input({{3}, DType::kI32}, begin.data());
+  const Segments segments{begins, begins, graph.input({{3}, DType::kI64}, weights.data())};
+  graph.run({attention(columns(x, 0, 8), columns(x, 8, 8), columns(x, 16, 8), 2, segments, causal, 0)});
+  const double pairs = causal ? 3 + 6 : 4 + 9;
+  CHECK(runtime.op_times().at("attention").flops == 2 * pairs * 2 * (4 + 4));  // two heads of d_k = d_v = 4
 }
