@@ -10,9 +10,17 @@
 namespace nmt {
 namespace {
 
-// Rows whose logits exist together in float32, and rows whose logits' gradients exist together: the first bounds the
-// working memory, the second how often the weight's gradient is passed over.
-constexpr int64_t kLogitRows = 256, kGradientRows = 1024;
+// Rows whose logits' gradients exist together: they bound the working memory, and how often the weight's gradient is
+// passed over.
+constexpr int64_t kGradientRows = 1024;
+constexpr int64_t kTopRows = 256;  // rows whose logits exist together when the best are sought
+
+// Rows whose logits one task computes and reads again. Where the weight stays in the cache, as many as leave the logits
+// there too; else enough to be worth the way of the weight from memory.
+int64_t logit_rows(int64_t width, const cpu::PackedMatrix& weight) {
+  constexpr int64_t kCachedWeight = 8 << 20, kCachedLogits = 1 << 18;
+  return weight.bytes() <= kCachedWeight ? std::clamp<int64_t>(kCachedLogits / width, 32, 256) : 128;
+}
 
 int64_t aligned(int64_t bytes) { return round_up(bytes, Plan::kAlign); }
 
@@ -113,7 +121,7 @@ void ProjectCrossEntropy::backward(Backprop& b) const {
 
 int64_t ProjectCrossEntropy::scratch(std::span<const Spec> in) const {
   const int64_t rows = in[0].shape[0], width = in[1].shape[0];
-  int64_t bytes = f32_bytes(std::min(rows, kLogitRows) * width) + f32_bytes(rows);
+  int64_t bytes = f32_bytes(rows);
   if (gradients) bytes += aligned(std::min(rows, kGradientRows) * width * static_cast<int64_t>(size_of(in[0].dtype)));
   return bytes;
 }
@@ -126,23 +134,20 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
   auto& pool = l.runtime.pool();
   const auto* labels = l.in[2].as<int32_t>();
   const float weight = *l.in[3].as<float>();
-  auto* logits = reinterpret_cast<float*>(l.scratch);
-  std::byte* rest = l.scratch + f32_bytes(std::min(rows, kLogitRows) * width);
-  auto* loss = reinterpret_cast<float*>(rest);
-  std::byte* dlogits = rest + f32_bytes(rows);
+  auto* loss = reinterpret_cast<float*>(l.scratch);
+  std::byte* dlogits = l.scratch + f32_bytes(rows);
   const auto& packed = l.runtime.packed(w, t, false);
   const auto size = static_cast<int64_t>(size_of(t));
   for (int64_t chunk = 0; chunk < rows; chunk += kGradientRows) {
     const int64_t count = std::min(kGradientRows, rows - chunk);
-    for (int64_t block = chunk; block < chunk + count; block += kLogitRows) {
-      const int64_t block_rows = std::min(kLogitRows, chunk + count - block);
-      cpu::multiply(pool, packed, block_rows, x.at(block * depth), DType::kF32, logits);
-      pool.parallel_for(block_rows, 8, [&](int64_t begin, int64_t end) {
-        cpu::cross_entropy(t, {begin, end}, width, logits, labels + block, smoothing, weight, loss + block,
-                           l.out[1].as<float>() + block,
-                           gradients ? dlogits + (block - chunk) * width * size : nullptr);
-      });
-    }
+    pool.parallel_for(count, logit_rows(width, packed), [&](int64_t begin, int64_t end) {
+      thread_local std::vector<float> logits;
+      logits.resize(static_cast<size_t>((end - begin) * width));
+      const int64_t first = chunk + begin;
+      cpu::multiply_block(packed, end - begin, x.at(first * depth), DType::kF32, logits.data());
+      cpu::cross_entropy(t, {0, end - begin}, width, logits.data(), labels + first, smoothing, weight, loss + first,
+                         l.out[1].as<float>() + first, gradients ? dlogits + begin * width * size : nullptr);
+    });
     if (!gradients) continue;
     const auto& transposed = l.runtime.packed(w, t, true);
     cpu::multiply(pool, transposed, count, dlogits, t, l.out[2].at(chunk * depth));
@@ -161,7 +166,7 @@ std::vector<Spec> ProjectTopK::infer(std::span<const Spec> in) const {
 void ProjectTopK::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
 int64_t ProjectTopK::scratch(std::span<const Spec> in) const {
-  return f32_bytes(std::min(in[0].shape[0], kLogitRows) * in[1].shape[0]);
+  return f32_bytes(std::min(in[0].shape[0], kTopRows) * in[1].shape[0]);
 }
 
 void ProjectTopK::cpu(const Launch& l) const {
@@ -169,8 +174,8 @@ void ProjectTopK::cpu(const Launch& l) const {
   const int64_t rows = x.shape()[0], depth = x.shape()[1], width = l.in[1].shape()[0];
   const auto& packed = l.runtime.packed(l.in[1], x.dtype(), false);
   auto* logits = reinterpret_cast<float*>(l.scratch);
-  for (int64_t block = 0; block < rows; block += kLogitRows) {
-    const int64_t count = std::min(kLogitRows, rows - block);
+  for (int64_t block = 0; block < rows; block += kTopRows) {
+    const int64_t count = std::min(kTopRows, rows - block);
     cpu::multiply(l.runtime.pool(), packed, count, x.at(block * depth), DType::kF32, logits);
     l.runtime.pool().parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)

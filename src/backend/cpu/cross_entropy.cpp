@@ -12,14 +12,14 @@ namespace nmt::cpu::HWY_NAMESPACE {
 
 // Three passes over a row of logits, which L2 holds: maximum, sums, gradient. Logits enter relative to the maximum, so
 // that a common offset costs no bits.
-void cross_entropy(DType t, Rows rows, int64_t width, const float* logits, const int32_t* labels, float smoothing,
+void cross_entropy(DType t, Rows rows, int64_t width, float* logits, const int32_t* labels, float smoothing,
                    float weight, float* loss, float* nll, void* dlogits) {
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     const DF d;
     const float spread = smoothing / static_cast<float>(width);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
-      const float* x = logits + r * width;
+      float* x = logits + r * width;
       T* dx = dlogits == nullptr ? nullptr : static_cast<T*>(dlogits) + r * width;
       const int64_t label = labels[r];
       if (label < 0) {
@@ -36,8 +36,10 @@ void cross_entropy(DType t, Rows rows, int64_t width, const float* logits, const
       const auto sums = fold(
           d, width, VectorPair{hn::Zero(d), hn::Zero(d)},
           [&](int64_t i, size_t n) HWY_ATTR {
+            const auto shifted = hn::Sub(load_or(d, largest, x + i, n), shift);
             const auto e = exp(d, hn::Sub(load_or(d, -kInfinity, x + i, n), shift));
-            return VectorPair{e, hn::Sub(load_or(d, largest, x + i, n), shift)};
+            if (dx != nullptr) store(d, e, x + i, n);  // wanted again below
+            return VectorPair{e, shifted};
           },
           add_pairs);
       const float sum_of_exp = sum_of_lanes(d, sums.first);
@@ -50,9 +52,8 @@ void cross_entropy(DType t, Rows rows, int64_t width, const float* logits, const
 
       const auto factor = hn::Set(d, weight / sum_of_exp);
       const auto less = hn::Set(d, weight * spread);
-      for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
-        store(d, hn::MulSub(exp(d, hn::Sub(load(d, x + i, n), shift)), factor, less), dx + i, n);
-      });
+      for_each(d, width,
+               [&](int64_t i, size_t n) HWY_ATTR { store(d, hn::MulSub(load(d, x + i, n), factor, less), dx + i, n); });
       const auto less_at_label = hn::Set(d, weight * (spread + (1 - smoothing)));
       store(d, hn::MulSub(exp(d, hn::Set(d, label_logit)), factor, less_at_label), dx + label, 1);
     }
@@ -67,7 +68,7 @@ namespace nmt::cpu {
 
 HWY_EXPORT(cross_entropy);
 
-void cross_entropy(DType t, Rows rows, int64_t width, const float* logits, const int32_t* labels, float smoothing,
+void cross_entropy(DType t, Rows rows, int64_t width, float* logits, const int32_t* labels, float smoothing,
                    float weight, float* loss, float* nll, void* dlogits) {
   HWY_DYNAMIC_DISPATCH(cross_entropy)(t, rows, width, logits, labels, smoothing, weight, loss, nll, dlogits);
 }

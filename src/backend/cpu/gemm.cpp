@@ -22,6 +22,8 @@ constexpr int64_t kRowBlock = 256;      // rows of y that one task computes: nea
 constexpr int64_t kPanelColumns = 256;  // columns of B that one task computes where there are few rows
 constexpr int64_t kFewRows = 512;       // fewer rows than these are shared out by columns
 constexpr int64_t kTokenBlock = 1024;   // rows of dy and x that a weight gradient sums at a time
+constexpr int64_t kFewTokens = 512;     // the same where each task has rows of its own
+constexpr int64_t kSmallGradient = 1 << 16;  // elements of a weight gradient of which every task may have a sum
 
 // What a oneDNN primitive depends on. Products are [m, k] x [k, n]; oneDNN's fast code wants x and y without gaps.
 struct Key {
@@ -206,6 +208,19 @@ void pack_columns(ThreadPool& pool, DType t, int64_t n, int64_t k, DType from, c
   });
 }
 
+// y [m, n] of operands with k = 0, which oneDNN 3 leaves as it is: the epilogue of zeros.
+void multiply_nothing(int64_t m, int64_t n, DType ty, void* y, const Epilogue& e) {
+  std::vector<float> row(static_cast<size_t>(n));
+  for (int64_t r = 0; r < m; ++r) {
+    void* to = offset(y, r * n, ty);
+    std::ranges::fill(row, 0.f);
+    if (e.accumulate) convert(ty, to, DType::kF32, row.data(), n);
+    if (e.bias != nullptr) add_f32(0, n, e.bias, row.data());
+    if (e.activation == Activation::kRelu) relu(DType::kF32, 0, n, row.data(), row.data());
+    convert(DType::kF32, row.data(), ty, to, n);
+  }
+}
+
 // y [m, n] of the packed B with this layout, in the calling thread. Rows are taken in blocks of 256, 128, 64 ...: few
 // primitives serve every number of rows.
 void multiply_rows(const dnnl::memory::desc& layout, bool panel, DType t, int64_t m, int64_t n, int64_t k,
@@ -222,7 +237,7 @@ void multiply_rows(const dnnl::memory::desc& layout, bool panel, DType t, int64_
       const auto x_bytes = static_cast<size_t>(k) * size_of(t), y_bytes = static_cast<size_t>(n) * size_of(ty);
       thread_local std::vector<std::byte> two;
       two.assign(2 * (x_bytes + y_bytes), std::byte{0});
-      std::copy_n(static_cast<const std::byte*>(from), x_bytes, two.data());  // k may be 0, and x null
+      std::memcpy(two.data(), from, x_bytes);
       std::byte* result = two.data() + 2 * x_bytes;
       if (e.accumulate) std::memcpy(result, to, y_bytes);
       const auto& product = product_for(packed_key(2, n, k, t, ty, e, panel), &layout);
@@ -248,6 +263,7 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x,
   const DType t = b.dtype();
   const int64_t n = b.n(), k = b.k();
   if (m == 0 || n == 0) return;
+  if (k == 0) return multiply_nothing(m, n, ty, y, e);
   const auto& layout = packed_layout(t, n, k);
   const Tag tag = panel_tag(t, layout);
   if (m >= kFewRows || n < 2 * kPanelColumns || tag == Tag::undef) {
@@ -273,32 +289,78 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x,
   });
 }
 
+void multiply_block(const PackedMatrix& b, int64_t m, const void* x, DType ty, void* y, const Epilogue& e) {
+  if (m == 0 || b.n() == 0) return;
+  if (b.k() == 0) return multiply_nothing(m, b.n(), ty, y, e);
+  multiply_rows(packed_layout(b.dtype(), b.n(), b.k()), false, b.dtype(), m, b.n(), b.k(), x, b.data(), ty, y, e);
+}
+
+namespace {
+
+// Rows of zeros behind the last of `tokens` rows of x [tokens, k], so that there are `padded`; x itself where that is
+// so.
+const void* padded_rows(DType t, int64_t tokens, int64_t padded, int64_t k, const void* x,
+                        std::vector<std::byte>& room) {
+  if (padded == tokens) return x;
+  const auto row = static_cast<size_t>(k) * size_of(t);
+  room.assign(static_cast<size_t>(padded) * row, std::byte{0});
+  std::memcpy(room.data(), x, static_cast<size_t>(tokens) * row);
+  return room.data();
+}
+
+// Rows [begin, end) of dw, from dy [tokens, n] and the packed x [padded, k]; added where `accumulate`, in the calling
+// thread.
+void weight_gradient_rows(const dnnl::memory::desc& layout, DType t, int64_t tokens, int64_t padded, int64_t n,
+                          int64_t k, int64_t begin, int64_t end, const void* dy, const void* packed, float* dw,
+                          bool accumulate) {
+  const int64_t count = end - begin;
+  const auto bytes = static_cast<size_t>(count * padded) * size_of(t);
+  std::byte* transposed = thread_scratch(bytes);
+  if (padded != tokens) std::memset(transposed, 0, bytes);
+  transpose(t, {0, tokens}, 0, count, offset(dy, begin, t), n, transposed, padded);
+  multiply_rows(layout, false, t, count, k, padded, transposed, packed, DType::kF32, dw + begin * k,
+                {.accumulate = accumulate});
+}
+
+// A small dw: each task sums over tokens of its own, and the sums are added up in order.
+void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
+                           float* dw) {
+  thread_local std::vector<float> sums;  // the caller's
+  const int64_t blocks = (m + kFewTokens - 1) / kFewTokens, size = n * k;
+  sums.resize(static_cast<size_t>(blocks * size));
+  float* const partial = sums.data();
+  pool.parallel_for(blocks, 1, [&](int64_t block, int64_t) {
+    thread_local std::vector<std::byte> packed, room;
+    const int64_t first = block * kFewTokens, tokens = std::min(kFewTokens, m - first), padded = round_up(tokens, 64);
+    const auto& layout = packed_layout(t, k, padded);
+    packed.resize(layout.get_size());
+    reorder(layout, t, padded_rows(t, tokens, padded, k, offset(x, first * k, t), room), k, 1, packed.data());
+    weight_gradient_rows(layout, t, tokens, padded, n, k, 0, n, offset(dy, first * n, t), packed.data(),
+                         partial + block * size, false);
+  });
+  pool.parallel_for(size, 1 << 12, [&](int64_t begin, int64_t end) {
+    for (int64_t block = 0; block < blocks; ++block) add_f32(begin, end, partial + block * size, dw);
+  });
+}
+
+}  // namespace
+
 void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
                          float* dw) {
   if (m == 0 || n == 0 || k == 0) return;
+  if (n * k <= kSmallGradient) return small_weight_gradient(pool, t, m, n, k, dy, x, dw);
   // Rows of dw that one task computes: enough tasks for several cores also where n is small; a function of n alone.
   const int64_t rows = n >= 1024 ? 256 : std::max<int64_t>(16, round_up(n / 4, 16));
-  const auto element = size_of(t);
-  thread_local std::vector<std::byte> packed, padding;  // the caller's
+  thread_local std::vector<std::byte> packed, room;  // the caller's
   for (int64_t first = 0; first < m; first += kTokenBlock) {
     const int64_t tokens = std::min(kTokenBlock, m - first), padded = round_up(tokens, 64);
-    const void* block = offset(x, first * k, t);
-    if (padded != tokens) {  // rows of zeros behind the last token
-      padding.assign(static_cast<size_t>(padded * k) * element, std::byte{0});
-      std::memcpy(padding.data(), block, static_cast<size_t>(tokens * k) * element);
-      block = padding.data();
-    }
     const auto& layout = packed_layout(t, k, padded);
     packed.resize(layout.get_size());
-    pack_columns(pool, t, k, padded, t, block, k, 1, packed.data());
+    pack_columns(pool, t, k, padded, t, padded_rows(t, tokens, padded, k, offset(x, first * k, t), room), k, 1,
+                 packed.data());
     const std::byte* b = packed.data();
     pool.parallel_for(n, rows, [&](int64_t begin, int64_t end) {
-      const int64_t count = end - begin;
-      std::byte* transposed = thread_scratch(static_cast<size_t>(count * padded) * element);
-      if (padded != tokens) std::memset(transposed, 0, static_cast<size_t>(count * padded) * element);
-      transpose(t, {0, tokens}, 0, count, offset(dy, first * n + begin, t), n, transposed, padded);
-      multiply_rows(layout, false, t, count, k, padded, transposed, b, DType::kF32, dw + begin * k,
-                    {.accumulate = true});
+      weight_gradient_rows(layout, t, tokens, padded, n, k, begin, end, offset(dy, first * n, t), b, dw, true);
     });
   }
 }

@@ -47,6 +47,9 @@ struct Epilogue {
 void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x, DType ty, void* y,
               const Epilogue& epilogue = {});
 
+// The same in the calling thread, for loops that are in parallel already.
+void multiply_block(const PackedMatrix& b, int64_t m, const void* x, DType ty, void* y, const Epilogue& epilogue = {});
+
 // dw [n, k] float32 += dy^T x: dy [m, n], x [m, k] of dtype t (the gradient of a layer's weight).
 void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
                          float* dw);

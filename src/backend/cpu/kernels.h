@@ -51,8 +51,8 @@ void log_softmax_backward(DType t, Rows rows, int64_t width, const void* y, cons
 // Cross-entropy with label smoothing of float32 logits [rows, width] against labels; rows whose label is < 0 give 0.
 // loss[r] = -(1 - smoothing) log p(label) - smoothing / width * sum_v log p(v) (section 5.4; Szegedy et al. 2015);
 // nll[r] = -log p(label), may be null; dlogits = weight * (p - (1 - smoothing) onehot - smoothing / width), in dtype t,
-// may be null.
-void cross_entropy(DType t, Rows rows, int64_t width, const float* logits, const int32_t* labels, float smoothing,
+// may be null; where it is not, the logits are overwritten.
+void cross_entropy(DType t, Rows rows, int64_t width, float* logits, const int32_t* labels, float smoothing,
                    float weight, float* loss, float* nll, void* dlogits);
 
 // out[r] = dropout(factor * table[ids[r]] + position(positions[r])); ids[r] < 0: a zero vector in place of the

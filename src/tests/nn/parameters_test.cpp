@@ -120,7 +120,8 @@ TEST_CASE("parameters lie one after another, and joined leaves are neighbours", 
   Graph graph(runtime);
   Leaves leaves(graph, model.parameters, true);
   const std::string a = "encoder.0.self_attention.";
-  CHECK(leaves.joined({a + "query.weight", a + "key.weight", a + "value.weight"}).shape() == Shape{21 + 21 + 15, 24});
+  const Expr qkv = leaves.joined({a + "query.weight", a + "key.weight", a + "value.weight"});
+  CHECK(qkv.shape() == Shape{21 + 21 + 15, 24});
   CHECK_THROWS_AS(leaves.joined({a + "key.weight", a + "output.weight"}), std::logic_error);
   CHECK(leaves["embedding.weight"].value() == leaves["embedding.weight"].value());
 }
