@@ -27,7 +27,7 @@ awk -v line="$(grep -E "$line" log.txt | tail -n 1)" -v json="$(grep '"update":1
 sed -n 's/.*"wait_share":\([^,]*\),.*/\1/p' log.json | awk '$1 < 0 || $1 > 1 { print "a share of", $1 }'
 
 # On a terminal there is a bar between the lines, and none with --quiet.
-terminal() { script -qec "$NMT_BIN/nmt-train $run --disp-freq 1u --model t.safetensors --restart $*" /dev/null < /dev/null; }
+terminal() { script -qec "$NMT_BIN/nmt-train $run --after 150u --disp-freq 1u --model t.safetensors --restart $*" /dev/null < /dev/null; }
 terminal > typed.txt
 tr '\r' '\n' < typed.txt | sed 's/^\x1b\[K//' | grep -oE '^\[#* *\] +[0-9]+%  [0-9]+ words/s  [0-9]+:[0-9]{2}:[0-9]{2} left' | head -n 1 |
   sed -E 's/[0-9]+/N/g; s/#//g; s/ +/ /g'

@@ -193,7 +193,7 @@ void decode(const DecodeOptions& options) {
   const auto sink = [&](int64_t number, std::span<const Translation> translations) {
     output.write(line_text(options, number, translations));
     const double done = static_cast<double>(number + 1), seconds = elapsed();
-    progress.show(expected == 0 ? 0 : done / static_cast<double>(expected), seconds,
+    progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,
                   fmt::format("{} lines, {:.1f} lines/s", number + 1, done / seconds));
   };
   for (auto lines = queue.take(); !lines.empty(); lines = queue.take()) {

@@ -18,12 +18,13 @@ std::string hours_minutes_seconds(double seconds) {
 Progress::Progress(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
 
 std::string Progress::line(double share, double seconds, const std::string& text) {
-  if (!(share > 0)) return text;
+  if (!(share >= 0)) return text;
   constexpr size_t kWidth = 30;
   const double done = std::min(share, 1.0);
   const auto full = static_cast<size_t>(done * kWidth);
-  return fmt::format("[{}{}] {:3.0f}%  {}  {} left", std::string(full, '#'), std::string(kWidth - full, ' '),
-                     100 * done, text, hours_minutes_seconds(seconds * (1 - done) / done));
+  const std::string bar =
+      fmt::format("[{}{}] {:3.0f}%  {}", std::string(full, '#'), std::string(kWidth - full, ' '), 100 * done, text);
+  return done > 0 ? fmt::format("{}  {} left", bar, hours_minutes_seconds(seconds * (1 - done) / done)) : bar;
 }
 
 void Progress::show(double share, double seconds, const std::string& text) {

@@ -18,7 +18,7 @@ class Progress {
 
   bool shown() const { return shown_; }  // whether there is a bar to draw
 
-  // share: of the work, done after `seconds`, in (0, 1]; 0: unknown, `text` stands alone.
+  // share: of the work, done after `seconds`, in [0, 1]; negative: unknown, `text` stands alone.
   void show(double share, double seconds, const std::string& text);
   void clear();  // before a line of text takes the bar's place
 

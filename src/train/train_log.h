@@ -34,7 +34,7 @@ class TrainLog {
   // kind: "epoch", "save" or "warning"; a warning is one in the text log, too.
   void event(const TrainingProgress& progress, const std::string& kind, const std::string& text);
 
-  // A progress bar on a terminal. done: the share of the training, 0 where it has no end.
+  // A progress bar on a terminal. done: the share of the training, negative where it has no end.
   void bar(const TrainingProgress& progress, double done);
 
  private:

@@ -14,7 +14,6 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/progress.h"
 #include "config/app.h"
 #include "config/threads.h"
 #include "io/checkpoint.h"
@@ -221,20 +220,6 @@ void Trainer::apply(const Step& step) {
   runtime_.parameters_changed();
 }
 
-// The gradient's norm of each layer's sub-layers and of the embeddings.
-std::map<std::string, double> Trainer::part_norms() {
-  std::map<std::string, double> squares;
-  for (const auto& e : model_->parameters.entries()) {
-    std::string part = e.name.substr(0, e.name.rfind('.'));
-    for (const char* inner : {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".norm"})
-      if (part.ends_with(inner)) part.erase(part.rfind('.'));
-    const double norm = Optimizer::norm(runtime_.pool(), model_->parameters.gradients(e));
-    squares[part] += norm * norm;
-  }
-  for (auto& [part, value] : squares) value = std::sqrt(value);
-  return squares;
-}
-
 void Trainer::count(const Step& step) {
   TrainingProgress& p = state_.progress;
   ++p.updates;
@@ -268,15 +253,6 @@ void Trainer::display(const Step& step, std::map<std::string, double> part_norms
                                 .padded_share = s.counts.padded_share(),
                                 .part_norms = std::move(part_norms)});
   s = {};
-}
-
-void Trainer::report_epoch() {
-  auto& e = state_.epoch;
-  auto lines = EpochReport{corpus_->counts(), e.counts}.lines();
-  lines.front() += fmt::format("; waited for data: {:.2f}% of {}", 100 * e.wait / std::max(1e-9, e.seconds),
-                               hours_minutes_seconds(e.seconds));
-  for (const auto& line : lines) log_.event(state_.progress, "epoch", line);
-  e = {};
 }
 
 void Trainer::validate() {
@@ -342,7 +318,7 @@ bool Trainer::finished() const {
 }
 
 double Trainer::done_share() const {
-  double share = 0;
+  double share = -1;
   for (const Amount& end : ends_)
     if (end.count > 0) share = std::max(share, end.measured(state_.progress) / end.count);
   return share;

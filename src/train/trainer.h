@@ -61,7 +61,7 @@ class Trainer {
   void remove_checkpoints();
   void print_profile();
   bool finished() const;
-  double done_share() const;
+  double done_share() const;               // in [0, 1]; negative: the training has no end
   std::span<const float> served_values();  // smoothed parameters where there are such
   std::map<std::string, double> part_norms();
   std::string prefix() const;

@@ -1,6 +1,7 @@
-// What nmt-train tells about a training: --dry-run, --dump-plan and --profile.
+// What nmt-train tells about a training: --log-gradients, epochs, --dry-run, --dump-plan and --profile.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 
 #include <malloc.h>
@@ -42,6 +43,29 @@ int64_t scratch_since(int64_t heap, const Runtime& runtime) {
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
+
+// The gradient's norm of each layer's sub-layers and of the embeddings.
+std::map<std::string, double> Trainer::part_norms() {
+  std::map<std::string, double> squares;
+  for (const auto& e : model_->parameters.entries()) {
+    std::string part = e.name.substr(0, e.name.rfind('.'));
+    for (const char* inner : {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".norm"})
+      if (part.ends_with(inner)) part.erase(part.rfind('.'));
+    const double norm = Optimizer::norm(runtime_.pool(), model_->parameters.gradients(e));
+    squares[part] += norm * norm;
+  }
+  for (auto& [part, value] : squares) value = std::sqrt(value);
+  return squares;
+}
+
+void Trainer::report_epoch() {
+  auto& e = state_.epoch;
+  auto lines = EpochReport{corpus_->counts(), e.counts}.lines();
+  lines.front() += fmt::format("; waited for data: {:.2f}% of {}", 100 * e.wait / std::max(1e-9, e.seconds),
+                               hours_minutes_seconds(e.seconds));
+  for (const auto& line : lines) log_.event(state_.progress, "epoch", line);
+  e = {};
+}
 
 void Trainer::dry_run() {
   load_data();

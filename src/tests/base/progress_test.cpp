@@ -11,7 +11,8 @@ TEST_CASE("the progress line shows a bar, the text and the time left") {
   CHECK(Progress::line(0.5, 10, "5.0 lines/s") == "[###############               ]  50%  5.0 lines/s  0:00:10 left");
   CHECK(Progress::line(1, 10, "5.0 lines/s") == "[##############################] 100%  5.0 lines/s  0:00:00 left");
   CHECK(Progress::line(1.1, 10, "x") == Progress::line(1, 10, "x"));
-  CHECK(Progress::line(0, 10, "5.0 lines/s") == "5.0 lines/s");
+  CHECK(Progress::line(0, 10, "x") == "[                              ]   0%  x");
+  CHECK(Progress::line(-1, 10, "5.0 lines/s") == "5.0 lines/s");
   CHECK(Progress::line(std::nan(""), 10, "x") == "x");
 }
 
