@@ -61,6 +61,9 @@ echo "# input and output"
 decode --model a.safetensors --input none.txt
 decode --model a.safetensors --output nowhere/out
 decode --model a.safetensors --output folder
+decode --model a.safetensors --output text/out
+ln -s loop loop
+decode --model a.safetensors --output loop/out
 decode --model a.safetensors --score-targets none.txt
 : > none
 decode --model a.safetensors --score-targets none --output out

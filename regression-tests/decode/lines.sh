@@ -29,6 +29,14 @@ gzip < odd > odd.gz
 decode --input odd.gz --output file 2> /dev/null
 cmp file out && echo equal
 
+echo "# a pipe is read once, also where standard error is a terminal"
+mkfifo pipe
+cat odd > pipe &
+timeout 100 script -qec \
+  "$NMT_BIN/nmt-decode --model model.safetensors --max-length-extra 8 --beam-size 2 --input pipe --output piped" \
+  /dev/null < /dev/null > /dev/null
+cmp file piped && echo equal
+
 echo "# a line is answered before the next is written"
 coproc server { decode --quiet; }
 for line in "w2 w3" "" "w7 w8 w9 w10" "w4"; do

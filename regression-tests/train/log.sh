@@ -11,6 +11,7 @@ line="$line: L\.r\. [0-9]\.[0-9]{4}e[-+][0-9]{2}$"
 grep -E "$line" log.txt | sed -E 's/.*\] (.*) : Cost.*(L.r.*)/\1 : \2/'
 sed -nE 's/^.{22}(\[valid\] .*) : [0-9.]* : (.*)/\1 : \2/p; s/^.{22}(.* pairs in .* batches), .*/\1/p' log.txt
 cmp log.txt copy.log
+echo "epochs that say how long they waited for data: $(grep -cE '; waited for data: [0-9]+\.[0-9]{2}% of 0:[0-9:]{5}$' log.txt)"
 echo "standard output: $(wc -c < out.txt) bytes; control characters in the log: $(grep -c '[[:cntrl:]]' log.txt || true)"
 ls model.epoch*
 
@@ -26,11 +27,11 @@ awk -v line="$(grep -E "$line" log.txt | tail -n 1)" -v json="$(grep '"update":1
 sed -n 's/.*"wait_share":\([^,]*\),.*/\1/p' log.json | awk '$1 < 0 || $1 > 1 { print "a share of", $1 }'
 
 # On a terminal there is a bar between the lines, and none with --quiet.
-terminal() { script -qec "$NMT_BIN/nmt-train $run --disp-freq 1u --model t.safetensors --restart $*" /dev/null < /dev/null; }
+terminal() { script -qec "$NMT_BIN/nmt-train $run --after 150u --disp-freq 1u --model t.safetensors --restart $*" /dev/null < /dev/null; }
 terminal > typed.txt
-tr '\r' '\n' < typed.txt | grep -oE '^\[#* *\] +[0-9]+%  [0-9]+ words/s  [0-9]+:[0-9]{2}:[0-9]{2} left' | head -n 1 |
+tr '\r' '\n' < typed.txt | sed 's/^\x1b\[K//' | grep -oE '^\[#* *\] +[0-9]+%  [0-9]+ words/s  [0-9]+:[0-9]{2}:[0-9]{2} left' | head -n 1 |
   sed -E 's/[0-9]+/N/g; s/#//g; s/ +/ /g'
-grep -q $'left \r\033\\[K\\[20' typed.txt && echo "a line takes the bar's place"
+grep -q $'left\r\033\\[K\\[20' typed.txt && echo "a line takes the bar's place"
 echo "quiet: $(terminal --quiet | wc -c) bytes"
 
 # A run from the dumped configuration is the same run.
@@ -40,6 +41,7 @@ grep -E '^(clip-norm|tied-embeddings-all|train-sets|model|dim-emb) ' dumped.cfg
 "$NMT_BIN/nmt-train" --config dumped.cfg --model b.safetensors 2> /dev/null
 cmp a.safetensors b.safetensors && echo "the same model"
 "$NMT_BIN/nmt-train" --config dumped.cfg --model a.safetensors --dump-config | cmp - dumped.cfg
+"$NMT_BIN/nmt-train" --vocabs vocab.spm --dump-config | grep cpu-threads  # not this machine's number of cores
 # The model knows what it is, the checkpoint how it was trained.
 head -c 20000 a.safetensors | tr -d '\\' | grep -aoE '"(dim-emb|tied-embeddings-all|transformer-norm)":[^,]*' | sort -u
 head -c 20000 a.state | grep -aoE 'clip-norm = 0.5' | head -n 1

@@ -14,6 +14,17 @@ awk -F '[ :,]+' -v words=$((words + 200)) '/^speed/ { speed = $2 } /^time/ { sec
     share = seconds * speed / (words * 20000)
     print "20,000 epochs take " (share > 0.98 && share < 1.02 ? "as long as their tokens" : share)
   }' dry.txt
+# Four float32 numbers a parameter, five with smoothed ones.
+memory() {
+  train --dim-emb 256 --dry-run "$@" 2> /dev/null | tr -d , |
+    sed -n 's/^parameters: //p; s/^memory: .* optimizer \([0-9.]*\) MB.*/\1/p'
+}
+for smoothing in 0 0.01; do
+  set -- $(memory --exponential-smoothing $smoothing)
+  awk -v n="$1" -v mb="$2" -v smoothing=$smoothing 'BEGIN {
+    print "smoothing " smoothing ": " int(mb * 1048576 / n / 4 + 0.5) " numbers a parameter"
+  }'
+done
 ls *.state *.safetensors 2> /dev/null || echo "nothing is trained"
 
 # What a batch takes is known, and it is what it took: within 5%. (A sanitizer's memory is not the program's.)

@@ -22,12 +22,12 @@ for type in bpe unigram wordpiece words; do
   all="--type $type --size $size"
   [ $type = words ] || all="$all --character-coverage 1"
   nmt $all --train-sets a.en a.de --output shared || exit 1
-  nmt $all --train-sets a.en.gz a.de.zst --output zipped --threads 1 || exit 1
+  nmt $all --train-sets a.en.gz a.de.zst --output zipped --cpu-threads 1 || exit 1
   cmp shared zipped
   cat a.en a.de | nmt $all --train-sets - --output - | cmp - shared
-  nmt inspect --vocab shared --text-sets a.en a.de --threads 3 > fit
-  nmt encode --vocab shared --threads 1 < a.de > pieces
-  nmt encode --vocab shared --ids --threads 3 < a.de > ids
+  nmt inspect --vocab shared --text-sets a.en a.de --cpu-threads 3 > fit
+  nmt encode --vocab shared --cpu-threads 1 < a.de > pieces
+  nmt encode --vocab shared --ids --cpu-threads 3 < a.de > ids
   case $type in
     bpe | unigram) head -n 6 fit ;;  # which pieces it learns is the library's affair
     *) cat fit; head -n 2 pieces ;;

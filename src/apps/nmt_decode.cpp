@@ -1,15 +1,15 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "config/app.h"
+#include "config/threads.h"
 #include "decode/line_queue.h"
 #include "decode/line_translator.h"
-#include "decode/progress.h"
 #include "io/model_file.h"
 #include "nn/model.h"
 
@@ -22,7 +22,7 @@ struct DecodeOptions {
   std::vector<double> weights;
   SearchOptions search;
   LineLimits batch;
-  int maxi_batch = 1000, threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int maxi_batch = 1000, threads = 0;
   bool scores = false, quiet = false;
 
   void declare(Options& o) {
@@ -44,12 +44,13 @@ struct DecodeOptions {
     o.add("maxi-batch", maxi_batch, "Lines read ahead and sorted by length; fewer where no more are there yet")
         .range(1, 1e7);
     o.group("Computing");
-    o.add("cpu-threads", threads, "Threads").range(1, 1024);
+    declare_threads(o, threads);
     o.add("precision", precision, "Of activations and matrix products").choices({"f32", "bf16"});
     o.add("quiet", quiet, "Log only warnings and errors");
   }
 
-  void check() const {
+  // Throws UserError for options that contradict each other.
+  void validate() const {
     require(!model.empty() || !ensemble.empty(), "no model: give --model FILE, or --ensemble FILE FILE ...");
     require(model.empty() || ensemble.empty(), "give either --model or --ensemble, not both");
     require(weights.empty() || weights.size() == ensemble.size(),
@@ -109,9 +110,7 @@ void require_same(const Vocab& a, const std::string& a_name, const Vocab& b, con
 class Output {
  public:
   explicit Output(const std::string& path) {
-    if (path == "-") return;
-    require(!std::filesystem::is_directory(path), "cannot write {}: it is a folder", path);
-    file_ = std::make_unique<AtomicFile>(path);
+    if (path != "-") file_ = std::make_unique<AtomicFile>(path);
   }
 
   void write(const std::string& text) {
@@ -139,7 +138,10 @@ std::string line_text(const DecodeOptions& options, int64_t number, std::span<co
   return text;
 }
 
+// For the bar; 0 for what can be read only once.
 int64_t count_lines(const std::string& path) {
+  std::error_code failed;
+  if (path == "-" || !std::filesystem::is_regular_file(path, failed)) return 0;
   LineReader reader(path);
   for (std::string line; reader.next(line);) continue;
   return reader.line_number();
@@ -154,7 +156,7 @@ std::vector<std::string> next_targets(LineReader& reader, size_t count, const st
 }
 
 void decode(const DecodeOptions& options) {
-  options.check();
+  options.validate();
   log::set_quiet(options.quiet);
   const auto paths = options.ensemble.empty() ? std::vector{options.model} : options.ensemble;
   const std::string input = options.input == "-" ? "standard input" : options.input;
@@ -181,15 +183,18 @@ void decode(const DecodeOptions& options) {
 
   const bool bf16 = options.precision == "bf16";
   if (bf16 && !cpu::has_fast_bf16()) log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
-  Runtime runtime(options.threads, bf16 ? DType::kBF16 : DType::kF32);
+  Runtime runtime(threads_or_all(options.threads), bf16 ? DType::kBF16 : DType::kF32);
   Decoder decoder(scorers, runtime, options.search);
   LineTranslator translator(decoder, *vocabularies.source, *vocabularies.target, options.batch, input);
-  Progress progress(options.input != "-" && Progress::shown() && !options.quiet ? count_lines(options.input) : 0,
-                    "lines");
+  Progress progress(options.quiet);
+  const int64_t expected = progress.shown() ? count_lines(options.input) : 0;
   const auto start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   const auto sink = [&](int64_t number, std::span<const Translation> translations) {
     output.write(line_text(options, number, translations));
-    if (!options.quiet) progress.advance(number + 1);
+    const double done = static_cast<double>(number + 1), seconds = elapsed();
+    progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,
+                  fmt::format("{} lines, {:.1f} lines/s", number + 1, done / seconds));
   };
   for (auto lines = queue.take(); !lines.empty(); lines = queue.take()) {
     if (targets)
@@ -203,7 +208,7 @@ void decode(const DecodeOptions& options) {
   progress.clear();
 
   const auto& totals = translator.totals();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = elapsed();
   if (totals.malformed > LineTranslator::kNamed)
     log::warn("{}: {} lines with malformed UTF-8 in all", input, totals.malformed);
   if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} lines cut in all", input, totals.cut);

@@ -5,7 +5,10 @@ int main(int argc, char** argv) {
   nmt::App app("nmt-train", "Train a translation model");
   nmt::TrainOptions options;
   options.declare(app.options());
-  app.prepare([&] { options.complete(app.options()); });
+  app.prepare([&] {
+    options.apply_task(app.options());
+    options.validate();
+  });
   app.footer(
       "Example:\n"
       "  nmt-train --task transformer-base --train-sets train.en train.de --vocabs vocab.spm \\\n"

@@ -1,12 +1,11 @@
-#include <algorithm>
 #include <charconv>
-#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "config/app.h"
+#include "config/threads.h"
 #include "text/vocab_trainer.h"
 #include "text/words_merges.h"
 
@@ -22,17 +21,15 @@ constexpr const char* kExamples =
     "  nmt-vocab encode --vocab vocab.spm < test.en | nmt-vocab decode --vocab vocab.spm\n"
     "  nmt-vocab inspect --vocab vocab.spm --text-sets test.en";
 
-int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
-
 struct Streams {
   std::string vocab, input = "-", output = "-";
-  int threads = default_threads();
+  int threads = 0;
 
   void declare(Options& options) {
     options.add("vocab", vocab, "The vocabulary").required();
     options.add("input", input, "File to read (plain, .gz, .zst), - for standard input");
     options.add("output", output, "File to write, - for standard output");
-    options.add("threads", threads, "Threads; the output is the same for any number").range(1, 1024);
+    declare_threads(options, threads);
   }
 
   std::string where(int64_t line) const { return fmt::format("{}:{}", input == "-" ? "standard input" : input, line); }
@@ -43,7 +40,7 @@ struct Streams {
     constexpr size_t kBlock = 4096;
     LineReader reader(input);
     AtomicFile file(output);
-    ThreadPool pool(threads);
+    ThreadPool pool(threads_or_all(threads));
     std::vector<std::string> lines;
     for (bool more = true; more;) {
       const int64_t first = reader.line_number() + 1;
@@ -76,7 +73,7 @@ void train(const VocabTraining& settings, const std::string& output, int threads
   file.commit();
   log::info("{}: {}, {} pieces, trained on {} lines", output == "-" ? "standard output" : output, trained.vocab->type(),
             trained.vocab->size(), trained.lines);
-  log::info("{}", measure_fit(*trained.vocab, trained.words, threads).text());
+  log::info("{}", measure_fit(*trained.vocab, trained.words, threads_or_all(threads)).text());
 }
 
 void encode(const Streams& streams, bool ids) {
@@ -116,7 +113,7 @@ void inspect(const Streams& streams, const std::vector<std::string>& text_sets, 
     WordCounts words;
     LineReader reader(path);
     for (std::string line; reader.next(line);) count_words(line, words);
-    text += fmt::format("{}: {}\n", reader.name(), measure_fit(*vocab, words, streams.threads).text());
+    text += fmt::format("{}: {}\n", reader.name(), measure_fit(*vocab, words, threads_or_all(streams.threads)).text());
   }
   for (int id = 0; pieces && id < vocab->size(); ++id) text += fmt::format("{}\t{}\n", id, vocab->piece(id));
   AtomicFile file(streams.output);
@@ -132,12 +129,10 @@ int main(int argc, char** argv) {
   VocabTraining settings;
   settings.declare(app.options());
   std::string output;
-  int threads = default_threads();
+  int threads = 0;
   app.options().group("Output");
   app.options().add("output", output, "The vocabulary's file, - for standard output").required();
-  app.options()
-      .add("threads", threads, "Threads that measure coverage; the vocabulary is the same for any number")
-      .range(1, 1024);
+  declare_threads(app.options(), threads);
   app.run([&] { train(settings, output, threads); });
 
   Streams streams;
@@ -162,7 +157,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> text_sets;
   inspecting.options().add("vocab", streams.vocab, "The vocabulary").required();
   inspecting.options().add("output", streams.output, "File to write, - for standard output");
-  inspecting.options().add("threads", streams.threads, "Threads that measure coverage").range(1, 1024);
+  declare_threads(inspecting.options(), streams.threads);
   inspecting.options().add("text-sets", text_sets,
                            "Texts: how many of their words are covered, by how many pieces each");
   inspecting.options().add("pieces", pieces, "List all pieces with their ids");

@@ -16,9 +16,9 @@ class CacheRows {
   // of its own, slot()[r].
   void advance(std::span<const int32_t> parents);
 
-  std::span<const int32_t> slot() const { return slot_; }
+  std::span<const int32_t> slot() const { return slot_; }        // [rows]
   std::span<const int32_t> entry() const { return entry_; }      // [rows, stride], the first length() of a row count
-  std::span<const int32_t> lengths() const { return lengths_; }  // length() for each row
+  std::span<const int32_t> lengths() const { return lengths_; }  // [rows], length() for each
   int64_t length() const { return length_; }
   int64_t capacity() const { return capacity_; }  // rows that the cache must have; never falls
 

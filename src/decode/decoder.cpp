@@ -16,7 +16,8 @@
 namespace nmt {
 namespace {
 
-struct Packed {
+// Sentences one after another.
+struct Concatenation {
   std::vector<int32_t> ids, begin = {0};
 
   void add(std::span<const int32_t> sentence) {
@@ -71,9 +72,9 @@ struct Decoder::Sentences {
 };
 
 // A model with what it remembers of the sentences under way. The memory is kept for the next batch.
-class Decoder::Model {
+class Decoder::Member {
  public:
-  Model(const Scorer& scorer, double weight, Runtime& runtime)
+  Member(const Scorer& scorer, double weight, Runtime& runtime)
       : transformer_(*scorer.transformer),
         parameters_(*scorer.parameters),
         weight_(static_cast<float>(weight)),
@@ -170,11 +171,12 @@ Decoder::Decoder(std::span<const Scorer> scorers, Runtime& runtime, const Search
     : runtime_(runtime), options_(options) {
   double sum = 0;
   for (const Scorer& scorer : scorers) sum += scorer.weight;
-  for (const Scorer& scorer : scorers) models_.push_back(std::make_unique<Model>(scorer, scorer.weight / sum, runtime));
-  check(!models_.empty(), "a decoder without models");
-  for (const auto& model : models_)
-    check(model->config().target_vocabulary == models_[0]->config().target_vocabulary &&
-              model->config().eos == models_[0]->config().eos,
+  for (const Scorer& scorer : scorers)
+    members_.push_back(std::make_unique<Member>(scorer, scorer.weight / sum, runtime));
+  check(!members_.empty(), "a decoder without models");
+  for (const auto& member : members_)
+    check(member->config().target_vocabulary == members_[0]->config().target_vocabulary &&
+              member->config().eos == members_[0]->config().eos,
           "models of an ensemble have different vocabularies");
 }
 
@@ -182,9 +184,9 @@ Decoder::~Decoder() = default;
 
 void Decoder::find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities,
                         std::vector<int32_t>& ids) {
-  if (models_.size() == 1) return models_[0]->find_best(batch, k, log_probabilities, ids);
+  if (members_.size() == 1) return members_[0]->find_best(batch, k, log_probabilities, ids);
   std::vector<float> sums;
-  for (const auto& model : models_) model->add_all(batch, sums);
+  for (const auto& member : members_) member->add_all(batch, sums);
   const size_t rows = batch.ids.size(), width = sums.size() / rows, each = static_cast<size_t>(k);
   log_probabilities.resize(rows * each);
   ids.resize(rows * each);
@@ -196,8 +198,8 @@ void Decoder::find_best(const Sentences& batch, int k, std::vector<float>& log_p
 }
 
 std::vector<std::vector<Hypothesis>> Decoder::translate(std::span<const std::vector<int32_t>> sources) {
-  const ModelConfig& config = models_[0]->config();
-  Packed packed;
+  const ModelConfig& config = members_[0]->config();
+  Concatenation packed;
   std::vector<Beam> beams;
   for (const auto& source : sources) {
     check(!source.empty(), "a source without </s>");
@@ -208,7 +210,7 @@ std::vector<std::vector<Hypothesis>> Decoder::translate(std::span<const std::vec
   if (sources.empty()) return results;
 
   Sentences batch(PackedText(packed.ids, packed.begin));
-  for (const auto& model : models_) model->encode(batch.source);
+  for (const auto& member : members_) member->encode(batch.source);
   const int k = std::min(2 * options_.beam, config.target_vocabulary);
   std::vector<float> log_probabilities;
   std::vector<int32_t> ids;
@@ -226,7 +228,7 @@ std::vector<std::vector<Hypothesis>> Decoder::translate(std::span<const std::vec
 }
 
 std::vector<std::vector<float>> Decoder::score(std::span<const IdPair> pairs) {
-  Packed source, target;
+  Concatenation source, target;
   for (const IdPair& pair : pairs) {
     check(!pair.source.empty() && !pair.target.empty(), "a pair without </s>");
     source.add(pair.source);
@@ -236,7 +238,7 @@ std::vector<std::vector<float>> Decoder::score(std::span<const IdPair> pairs) {
   if (pairs.empty()) return scores;
   std::vector<float> sums(target.ids.size());
   const PairInput input(source.ids, source.begin, target.ids, target.begin);
-  for (const auto& model : models_) model->add_scores(input, sums);
+  for (const auto& member : members_) member->add_scores(input, sums);
   for (size_t s = 0; s < pairs.size(); ++s)
     scores.emplace_back(sums.begin() + target.begin[s], sums.begin() + target.begin[s + 1]);
   return scores;

@@ -17,8 +17,12 @@ constexpr int kHypotheses = 256;  // of a batch: more make matrix products hardl
 void LineLimits::declare(Options& o) {
   o.group("Batches (no result depends on them)");
   o.add("mini-batch", sentences, "Sentences translated together; 0: as many as have 256 hypotheses").range(0, 1e6);
-  o.add("mini-batch-words", words, "Source tokens translated together, at most (a longer line is alone)").range(1, 1e9);
-  o.add("max-length", max_length, "Source tokens of a line; what is longer is cut there, with a warning").range(1, 1e6);
+  o.add("mini-batch-words", words,
+        "Source tokens translated together, at most (a longer line is alone; for nmt-train, it limits both sides)")
+      .range(1, 1e9);
+  o.add("max-length", max_length,
+        "Source tokens of a line; what is longer is cut there, with a warning (nmt-train skips such pairs)")
+      .range(1, 1e6);
 }
 
 LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
@@ -39,7 +43,7 @@ std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view
   }
   if (const auto limit = static_cast<size_t>(limits_.max_length); ids.size() > limit) {
     if (++totals_.cut <= kNamed)
-      log::warn("{}:{}: the {} has {} tokens and is cut after {}; give --max-length {} to have all of it", input_,
+      log::warn("{}:{}: the {} has {} tokens and is cut after {}; nmt-decode --max-length {} takes all of it", input_,
                 number + 1, side, ids.size(), limit, ids.size());
     ids.resize(limit);
   }

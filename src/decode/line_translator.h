@@ -28,12 +28,13 @@ struct Translation {
 // that those of a batch end at about the same time. A line without text has the empty translation, log P 0.
 class LineTranslator {
  public:
-  // `input` names the text in warnings.
+  // `input` names the text in warnings. Decoder and vocabularies live as long as the translator.
   LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
                  std::string input);
 
   // Calls sink(number, translations) for each line as soon as it and those before it are translated; numbers go on
-  // from call to call, from 0. Malformed UTF-8 is taken as U+FFFD, with a warning.
+  // from call to call, from 0. Malformed UTF-8 is taken as U+FFFD and lines are cut at the limit, with a warning.
+  // Throws what Decoder::translate and the sink throw.
   using Sink = std::function<void(int64_t number, std::span<const Translation> translations)>;
   void translate(std::span<const std::string> lines, const Sink& sink);
 

@@ -44,7 +44,6 @@ std::vector<NumberedFile> find_numbered(const std::string& pattern) {
     const auto parsed = std::from_chars(begin, end, number);
     if (*begin != '-' && parsed.ec == std::errc() && parsed.ptr == end)
       found.push_back({number, (folder / file).string()});
-    if (failed) break;
   }
   require(!failed, "cannot read the folder {}: {}", folder.string(), failed.message());
   std::ranges::sort(found, {}, [](const NumberedFile& f) { return std::tie(f.number, f.path); });

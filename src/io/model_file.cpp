@@ -73,15 +73,20 @@ std::vector<const TensorInfo*> ModelFile::parameters() const {
   return found;
 }
 
-void ModelFile::read(std::string_view name, const Shape& shape, std::span<float> out) const {
+const TensorInfo& ModelFile::parameter(std::string_view name, const Shape& shape) const {
   const auto* tensor = file_.find(name);
   require(tensor != nullptr, "{}: parameter {} is missing", path(), name);
   require(tensor->shape == shape, "{}: parameter {} has the shape {}, {} is expected", path(), name,
           tensor->shape.str(), shape.str());
   require(fits_float(tensor->dtype), "{}: parameter {} has the type {}; f32, bf16 or f16 is expected", path(), name,
           name_of(tensor->dtype));
-  require_finite(path(), *tensor, tensor->data);
-  convert_to_float(tensor->dtype, tensor->data, out);
+  return *tensor;
+}
+
+void ModelFile::read(std::string_view name, const Shape& shape, std::span<float> out) const {
+  const TensorInfo& tensor = parameter(name, shape);
+  require_finite(path(), tensor, tensor.data);
+  convert_to_float(tensor.dtype, tensor.data, out);
 }
 
 void require_finite(const std::string& path, const TensorInfo& tensor, std::span<const std::byte> part, int64_t first) {

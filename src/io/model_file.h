@@ -15,7 +15,7 @@ namespace nmt {
 inline constexpr std::string_view kFormatKey = "nmt.format";      // version of this layout
 inline constexpr std::string_view kConfigKey = "nmt.config";      // JSON object: what decoding needs to know
 inline constexpr std::string_view kTrainingKey = "nmt.training";  // JSON object: the options of the training
-inline constexpr std::string_view kProgressKey = "nmt.progress";  // JSON object: position, schedule, validations, RNG
+inline constexpr std::string_view kProgressKey = "nmt.progress";  // JSON object: amount trained, position, best values
 inline constexpr std::string_view kAverageKey = "nmt.average";    // JSON list: the files of an average, their weights
 
 inline constexpr std::string_view kAdamMeanPrefix = "adam.m.";
@@ -45,8 +45,9 @@ class ModelFile {
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }
   std::vector<const TensorInfo*> parameters() const;  // the model's float tensors, in the order of the file
 
-  // A float tensor, converted to float32. Throws UserError where it is missing, has another shape or type, or holds
-  // NaN or infinite values.
+  // A float tensor. Throws UserError where it is missing or has another shape or type.
+  const TensorInfo& parameter(std::string_view name, const Shape& shape) const;
+  // Its values, converted to float32. Throws UserError for NaN and infinite ones, too.
   void read(std::string_view name, const Shape& shape, std::span<float> out) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "io/model_file.h"
 #include "nn/transformer.h"
 
 namespace nmt {
@@ -18,8 +19,16 @@ struct Model {
 
   // Throws UserError for a file that is no model or whose parameters do not fit its configuration.
   static std::unique_ptr<Model> load(const std::string& path);
-  // The values to write may be others than the model's own (smoothed ones): same layout as parameters.values().
+  // Throws Error or UserError as AtomicFile does.
   void save(const std::string& path, std::span<const float> values) const;
+
+  // What save writes, as views of this model and of `values`: the values need not be the model's own (smoothed ones),
+  // their layout is that of parameters.values().
+  ModelContent content(std::span<const float> values) const;
+  // Appends a tensor PREFIX + NAME for each parameter, from a buffer of the layout of parameters.values(); and reads
+  // them back. Reading throws UserError as ModelFile::read does.
+  void add_tensors(ModelContent& content, std::string_view prefix, std::span<const float> buffer) const;
+  void read_tensors(const ModelFile& file, std::string_view prefix, std::span<float> buffer) const;
 };
 
 }  // namespace nmt

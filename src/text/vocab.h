@@ -49,6 +49,10 @@ class Vocab {
   // What else is worth knowing, as pairs of name and value (for `nmt-vocab inspect`).
   virtual std::vector<std::pair<std::string, std::string>> properties() const = 0;
 
+  // A text whose words are in the vocabulary's pieces (`@@ `), with its words whole, as decode gives them: the
+  // reference of a translation. The text itself where decode joins none.
+  virtual std::string join(std::string_view text) const { return std::string(text); }
+
  protected:
   explicit Vocab(std::string bytes) : bytes_(std::move(bytes)) {}
   void check_id(int64_t id) const;

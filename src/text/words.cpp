@@ -138,6 +138,8 @@ std::string WordsVocab::normalize(std::string_view text) const {
   return style_.join ? join_bpe(cased) : fmt::format("{}", fmt::join(split_words(cased), " "));
 }
 
+std::string WordsVocab::join(std::string_view text) const { return style_.join ? join_bpe(text) : std::string(text); }
+
 std::string WordsVocab::piece(int id) const {
   check_id(id);
   return words_[id];

@@ -10,83 +10,66 @@
 namespace nmt {
 namespace {
 
-nlohmann::json to_json(const BatchCounts& c) {
-  return {c.batches, c.sentences, c.source_words, c.target_words, c.padding};
+// Every field once: writing and reading visit them in this order. Several values of a name are a list.
+template <class State, class Visit>
+void visit(State& s, Visit&& field) {
+  const auto sums = [&](const char* name, const char* batches, auto& of) {
+    field(name, of.loss, of.seconds, of.wait, of.tokens);
+    field(batches, of.counts.batches, of.counts.sentences, of.counts.source_words, of.counts.target_words,
+          of.counts.padding);
+  };
+  field("updates", s.progress.updates);
+  field("epochs", s.progress.epochs);
+  field("epoch-ended", s.progress.epoch_ended);
+  field("sentences", s.progress.sentences);
+  field("tokens", s.progress.tokens);
+  field("seconds", s.progress.seconds);
+  field("position", s.position.epoch, s.position.window, s.position.batch);
+  field("corpus", s.corpus);
+  field("batching", s.batching);
+  field("seed", s.seed);
+  field("mean-norm", s.mean_norm);
+  field("skipped", s.skipped);
+  field("skipped-in-row", s.skipped_in_row);
+  field("best", s.best);
+  field("stalled", s.stalled);
+  sums("shown", "shown-batches", s.shown);
+  sums("epoch", "epoch-batches", s.epoch);
 }
 
-BatchCounts counts_from(const nlohmann::json& json) {
-  return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4)};
+std::string to_json(const TrainingState& state) {
+  nlohmann::ordered_json json;
+  visit(state, [&](const char* name, const auto&... values) {
+    if constexpr (sizeof...(values) == 1)
+      json[name] = (values, ...);
+    else
+      json[name] = nlohmann::ordered_json::array({values...});
+  });
+  return json.dump();
 }
 
-std::string to_json(const TrainingState& s) {
-  return nlohmann::ordered_json{{"updates", s.progress.updates},
-                                {"epochs", s.progress.epochs},
-                                {"epoch-ended", s.progress.epoch_ended},
-                                {"sentences", s.progress.sentences},
-                                {"tokens", s.progress.tokens},
-                                {"seconds", s.progress.seconds},
-                                {"position", {s.position.epoch, s.position.window, s.position.batch}},
-                                {"corpus", s.corpus},
-                                {"batching", s.batching},
-                                {"seed", s.seed},
-                                {"mean-norm", s.mean_norm},
-                                {"skipped", s.skipped},
-                                {"skipped-in-row", s.skipped_in_row},
-                                {"best", s.best},
-                                {"stalled", s.stalled},
-                                {"history", s.history},
-                                {"shown", {s.shown.loss, s.shown.seconds, s.shown.wait, s.shown.tokens}},
-                                {"shown-batches", to_json(s.shown.counts)},
-                                {"epoch-batches", to_json(s.epoch)}}
-      .dump();
-}
-
+// Throws nlohmann::json::exception for what to_json did not write.
 TrainingState from_json(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
-  TrainingState s;
-  json.at("updates").get_to(s.progress.updates);
-  json.at("epochs").get_to(s.progress.epochs);
-  json.at("epoch-ended").get_to(s.progress.epoch_ended);
-  json.at("sentences").get_to(s.progress.sentences);
-  json.at("tokens").get_to(s.progress.tokens);
-  json.at("seconds").get_to(s.progress.seconds);
-  s.position = {json.at("position").at(0), json.at("position").at(1), json.at("position").at(2)};
-  json.at("corpus").get_to(s.corpus);
-  json.at("batching").get_to(s.batching);
-  json.at("seed").get_to(s.seed);
-  json.at("mean-norm").get_to(s.mean_norm);
-  json.at("skipped").get_to(s.skipped);
-  json.at("skipped-in-row").get_to(s.skipped_in_row);
-  json.at("best").get_to(s.best);
-  json.at("stalled").get_to(s.stalled);
-  json.at("history").get_to(s.history);
-  const auto& shown = json.at("shown");
-  s.shown = {shown.at(0), shown.at(1), shown.at(2), shown.at(3), counts_from(json.at("shown-batches"))};
-  s.epoch = counts_from(json.at("epoch-batches"));
-  return s;
+  TrainingState state;
+  visit(state, [&](const char* name, auto&... values) {
+    const auto& found = json.at(name);
+    size_t i = 0;
+    ((sizeof...(values) == 1 ? found : found.at(i++)).get_to(values), ...);
+  });
+  return state;
 }
 
 }  // namespace
 
 void write_checkpoint(const std::string& path, const Model& model, Optimizer& optimizer, const TrainingState& state,
                       const std::string& options) {
-  ModelContent content;
-  content.metadata[std::string(kConfigKey)] = model.transformer.config().to_json();
+  ModelContent content = model.content(model.parameters.values());
   content.metadata[std::string(kProgressKey)] = to_json(state);
   content.metadata[std::string(kTrainingKey)] = options;
-  content.source_vocabulary = model.source_vocabulary;
-  content.target_vocabulary = model.target_vocabulary;
-  content.shared_vocabulary = model.shared_vocabulary;
-  const auto add = [&](std::string_view prefix, std::span<const float> buffer) {
-    for (const auto& e : model.parameters.entries())
-      content.tensors.push_back(
-          {std::string(prefix) + e.name, e.shape,
-           buffer.subspan(static_cast<size_t>(e.offset), static_cast<size_t>(e.shape.elements()))});
-  };
-  add("", model.parameters.values());
-  add(kAdamMeanPrefix, optimizer.mean());
-  add(kAdamVariancePrefix, optimizer.variance());
-  if (!optimizer.smoothed().empty()) add(kSmoothedPrefix, optimizer.smoothed());
+  model.add_tensors(content, kAdamMeanPrefix, optimizer.mean());
+  model.add_tensors(content, kAdamVariancePrefix, optimizer.variance());
+  if (!optimizer.smoothed().empty()) model.add_tensors(content, kSmoothedPrefix, optimizer.smoothed());
   write_model(path, content);
 }
 
@@ -108,17 +91,12 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Optimizer& 
   } catch (const nlohmann::json::exception&) {
   }
   require(sound, "{}: the state of the training is damaged", path);
-  const auto read = [&](std::string_view prefix, std::span<float> buffer) {
-    for (const auto& e : model.parameters.entries())
-      file.read(std::string(prefix) + e.name, e.shape,
-                buffer.subspan(static_cast<size_t>(e.offset), static_cast<size_t>(e.shape.elements())));
-  };
-  read("", model.parameters.values());
-  read(kAdamMeanPrefix, optimizer.mean());
-  read(kAdamVariancePrefix, optimizer.variance());
+  model.read_tensors(file, "", model.parameters.values());
+  model.read_tensors(file, kAdamMeanPrefix, optimizer.mean());
+  model.read_tensors(file, kAdamVariancePrefix, optimizer.variance());
   optimizer.start_smoothing(model.parameters.values());
   if (!optimizer.smoothed().empty() && file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name))
-    read(kSmoothedPrefix, optimizer.smoothed());
+    model.read_tensors(file, kSmoothedPrefix, optimizer.smoothed());
   return state;
 }
 

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "nn/model.h"
 #include "text/batch_stream.h"
@@ -11,9 +10,9 @@
 
 namespace nmt {
 
-// Sums since the last line of the log.
-struct LogSums {
-  double loss = 0, seconds = 0, wait = 0;  // wait: for data, of the seconds
+// Sums over updates.
+struct TrainingSums {
+  double loss = 0, seconds = 0, wait = 0;  // loss: of all tokens; wait: for data, of the seconds
   int64_t tokens = 0;
   BatchCounts counts;
 };
@@ -29,15 +28,16 @@ struct TrainingState {
   int64_t skipped = 0, skipped_in_row = 0;
   std::map<std::string, double> best;      // by metric
   std::map<std::string, int64_t> stalled;  // validations since the best one, by metric
-  std::vector<std::string> history;        // JSON, one object a validation and metric
-  LogSums shown;
-  BatchCounts epoch;  // so far
+  TrainingSums shown;                      // since the last line of the log
+  TrainingSums epoch;                      // of the epoch so far
 };
 
-// One file: parameters, optimizer, state. Written whole or not at all.
+// One file: parameters, optimizer, state, and the options (a configuration file's text) for the reader to see. Written
+// whole or not at all; throws Error where it cannot be.
 void write_checkpoint(const std::string& path, const Model& model, Optimizer& optimizer, const TrainingState& state,
                       const std::string& options);
-// Throws UserError where the file is of another model.
+// Fills the model's parameters and the optimizer. Throws UserError where the file is damaged, of another model or
+// vocabulary, or no checkpoint. Smoothed parameters start as the parameters where the file has none.
 TrainingState read_checkpoint(const std::string& path, Model& model, Optimizer& optimizer);
 
 }  // namespace nmt

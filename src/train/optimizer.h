@@ -13,9 +13,12 @@ namespace nmt {
 // scale * (d_model * warmup)^-0.5, this is equation 3 of "Attention Is All You Need".
 double learning_rate(const TrainOptions& options, int64_t step);
 
-// Adam (Kingma and Ba 2015) on flat buffers, with exponential smoothing of the parameters on request.
+// Adam (Kingma and Ba 2015) on flat buffers of the layout of Parameters::values(), with exponential smoothing of the
+// parameters on request: smoothed += weight * (value - smoothed) after each update, weight being
+// --exponential-smoothing.
 class Optimizer {
  public:
+  // For this number of parameter values; both means start at 0. There is no smoothing before start_smoothing.
   Optimizer(const TrainOptions& options, int64_t parameters);
 
   // Euclidean norm of the gradients; the same bits whatever the number of threads.
@@ -25,10 +28,14 @@ class Optimizer {
   // this update among those that were made, from 1 (it corrects the bias of the means, which start at 0).
   void update(ThreadPool& pool, Parameters& parameters, int64_t step, double rate, double gradient_scale);
 
+  // Smoothing starts from these values: those of a new model, or of a checkpoint that has no smoothed ones. Does
+  // nothing where the options ask for no smoothing.
+  void start_smoothing(std::span<const float> values);
+
+  // [parameters] each
   std::span<float> mean() { return mean_; }
   std::span<float> variance() { return variance_; }
-  std::span<float> smoothed() { return smoothed_; }  // empty where smoothing is off
-  void start_smoothing(std::span<const float> values);
+  std::span<float> smoothed() { return smoothed_; }  // empty without smoothing, or before start_smoothing
 
  private:
   double beta1_, beta2_, epsilon_, smoothing_;

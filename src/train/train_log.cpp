@@ -7,7 +7,6 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -39,15 +38,13 @@ std::string with_commas(int64_t value) {
   return text;
 }
 
-TrainLog::TrainLog(std::string path, bool quiet)
-    : json_path_(std::move(path)), terminal_(!quiet && ::isatty(STDERR_FILENO) != 0) {
+TrainLog::TrainLog(std::string path, bool quiet) : json_path_(std::move(path)), bar_(quiet) {
   if (json_path_.empty()) return;
   json_ = std::fopen(json_path_.c_str(), "a");
   require(json_ != nullptr, "--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
 }
 
 TrainLog::~TrainLog() {
-  clear_bar();
   if (json_ != nullptr) std::fclose(json_);
 }
 
@@ -58,7 +55,7 @@ void TrainLog::json(const std::string& line) {
 }
 
 void TrainLog::update(const TrainingProgress& p, const Update& u) {
-  clear_bar();
+  bar_.clear();
   log::info("Ep. {} : Up. {} : Sen. {} : Cost {:.8f} : Time {:.2f}s : {:.2f} words/s : gNorm {:.4f} : L.r. {:.4e}",
             p.epoch(), p.updates, with_commas(p.sentences), u.cost, u.seconds, u.tokens_per_second, u.gradient_norm,
             u.learning_rate);
@@ -76,7 +73,7 @@ void TrainLog::update(const TrainingProgress& p, const Update& u) {
 }
 
 void TrainLog::validation(const TrainingProgress& p, const std::string& metric, double value, int64_t stalled) {
-  clear_bar();
+  bar_.clear();
   log::info("[valid] Ep. {} : Up. {} : {} : {:.6g} : {}", p.epoch(), p.updates, metric, value,
             stalled == 0 ? "new best" : fmt::format("stalled {} times", stalled));
   auto line = object("validation", p);
@@ -88,7 +85,7 @@ void TrainLog::validation(const TrainingProgress& p, const std::string& metric, 
 }
 
 void TrainLog::event(const TrainingProgress& p, const std::string& kind, const std::string& text) {
-  clear_bar();
+  bar_.clear();
   if (kind == "warning")
     log::warn("{}", text);
   else
@@ -98,23 +95,9 @@ void TrainLog::event(const TrainingProgress& p, const std::string& kind, const s
   json(text_of(line));
 }
 
-void TrainLog::bar(double done, double rate, double left) {
-  if (!terminal_) return;
-  constexpr int kWidth = 30;
-  constexpr std::chrono::milliseconds kBetween(200);
-  const auto now = std::chrono::steady_clock::now();
-  if (now - bar_drawn_ < kBetween) return;
-  bar_drawn_ = now;
-  const int filled = static_cast<int>(std::clamp(done, 0.0, 1.0) * kWidth);
-  std::fprintf(stderr, "\r[%s%s] %3.0f%%  %.0f words/s  %d:%02d:%02d left ",
-               std::string(static_cast<size_t>(filled), '#').c_str(),
-               std::string(static_cast<size_t>(kWidth - filled), ' ').c_str(), done * 100, rate,
-               static_cast<int>(left / 3600), static_cast<int>(left / 60) % 60, static_cast<int>(left) % 60);
-  bar_shown_ = true;
-}
-
-void TrainLog::clear_bar() {
-  if (std::exchange(bar_shown_, false)) std::fputs("\r\033[K", stderr);
+void TrainLog::bar(const TrainingProgress& p, double done) {
+  const double rate = static_cast<double>(p.tokens) / std::max(1e-9, p.seconds);
+  bar_.show(done, p.seconds, fmt::format("{:.0f} words/s", rate));
 }
 
 }  // namespace nmt

@@ -1,19 +1,23 @@
 #include "train/train_options.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
+#include "config/threads.h"
 #include "train/amount.h"
+#include "train/valid_metrics.h"
 
 namespace nmt {
 
 void TrainOptions::declare(Options& o) {
   const auto amount = [](std::string name) { return [name](const std::string& text) { Amount::parse(name, text); }; };
-  std::vector<std::string> names;
-  for (const Task& t : tasks()) names.push_back(t.name);
+  const auto names = [](const auto& named) {
+    std::vector<std::string> found;
+    for (const auto& n : named) found.push_back(n.name);
+    return found;
+  };
   o.group("What to train");
-  o.add("task", task, "A whole recipe by name; options given besides it win").choices(names);
+  o.add("task", task, "A whole recipe by name; options given besides it win").choices(names(tasks()));
   o.add("model", model_path, "The model file to write; checkpoints stand beside it");
   o.add("vocabs", vocabs, "Vocabulary of both sides, or of source and target").required();
   data.declare(o);
@@ -47,18 +51,15 @@ void TrainOptions::declare(Options& o) {
   o.add("seed", seed, "Seed of everything that is random");
   o.add("precision", precision, "Matrix products and activations; auto: bf16 where the CPU is fast at it")
       .choices({"auto", "f32", "bf16"});
-  o.add("cpu-threads", threads, "Threads; 0: one a core").range(0, 4096);
+  declare_threads(o, threads);
   o.group("Validation");
   o.add("valid-sets", valid_sets, "Source and target of the validation set");
-  o.add("valid-metrics", valid_metrics,
-        "What to measure; early stopping looks at the first: cross-entropy, perplexity, bleu, chrf")
-      .check([](const std::string& m) {
-        require(m == "cross-entropy" || m == "perplexity" || m == "bleu" || m == "chrf",
-                "--valid-metrics: '{}' is not one of: cross-entropy, perplexity, bleu, chrf", m);
-      });
+  o.add("valid-metrics", valid_metrics, "What to measure; early stopping looks at the first")
+      .choices(names(nmt::valid_metrics()));
   o.add("valid-freq", valid_freq, "Validate every so many updates, epochs, tokens or minutes; 0: at the end only")
       .check(amount("valid-freq"));
-  o.add("valid-batch-words", valid_batch_words, "Target tokens of a validation batch").range(1, 1e9);
+  o.add("valid-batch-words", valid_batch_words, "Source tokens, and target tokens, of a validation batch at most")
+      .range(1, 1e9);
   o.add("early-stopping", early_stopping, "End after so many validations without a better value; 0: never")
       .range(0, 1e9);
   o.add("valid-translation-output", valid_output,
@@ -82,7 +83,7 @@ void TrainOptions::declare(Options& o) {
   o.add("profile", profile, "Print where the time went, by phase and by op, at the end");
 }
 
-void TrainOptions::complete(Options& o) {
+void TrainOptions::apply_task(Options& o) {
   if (!task.empty()) {
     const auto found = std::ranges::find(tasks(), task, &Task::name);
     for (const auto& [name, value] : found->settings) {
@@ -91,6 +92,9 @@ void TrainOptions::complete(Options& o) {
       if (!option->given()) option->set({value});
     }
   }
+}
+
+void TrainOptions::validate() const {
   require(vocabs.size() <= 2, "--vocabs takes one or two files, not {}", vocabs.size());
   require(adam.size() == 3 && adam[0] >= 0 && adam[0] < 1 && adam[1] >= 0 && adam[1] < 1 && adam[2] >= 1e-30,
           "--optimizer-params takes beta1 and beta2 in [0, 1) and an epsilon of 1e-30 or more");
@@ -100,7 +104,6 @@ void TrainOptions::complete(Options& o) {
           valid_sets.size());
   require(model_path.ends_with(".safetensors"), "--model: '{}' must end with .safetensors", model_path);
   require(early_stopping == 0 || !valid_sets.empty(), "--early-stopping needs --valid-sets");
-  if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 const std::vector<Task>& tasks() {

@@ -32,7 +32,7 @@ struct TrainOptions {
   std::string after = "100Ku";
   uint64_t seed = 1;
   std::string precision = "auto";
-  int threads = 0;
+  int threads = 0;  // see threads_or_all
 
   std::vector<std::string> valid_sets;
   std::vector<std::string> valid_metrics = {"cross-entropy"};
@@ -54,8 +54,10 @@ struct TrainOptions {
   bool dry_run = false, dump_plan = false, profile = false;
 
   void declare(Options& options);
-  // Fills in the task's recipe where an option was not given, and checks what belongs together. Throws UserError.
-  void complete(Options& options);
+  // Fills in the task's recipe where an option was not given.
+  void apply_task(Options& options);
+  // Throws UserError for options that contradict each other.
+  void validate() const;
 };
 
 // Names of the recipes of --task, with what they set: option name and value.

@@ -1,11 +1,12 @@
 #include "train/trainer.h"
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <regex>
+#include <utility>
 
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "config/app.h"
+#include "config/threads.h"
 #include "io/checkpoint.h"
 #include "io/model_file.h"
 #include "ops/fusion.h"
@@ -39,20 +41,22 @@ constexpr size_t kBatchesAhead = 8;
 constexpr double kNormMemory = 0.99;   // of the running mean of gradient norms
 constexpr double kLargestNorm = 1e18;  // Adam's float32 variance holds the square
 
-// Removes what runs that were killed left of the files they were writing: PREFIX.*.tmp.PID where PID is no process.
+// Removes what runs that were killed left half written: files that a run of this prefix writes, with AtomicFile's
+// ending .tmp.PID, where PID is no process.
 void remove_leftovers(const std::string& prefix) {
   namespace fs = std::filesystem;
+  static const std::regex written(R"(\.(state|((iter|epoch)\d+\.|best-[a-z-]+\.)?safetensors)\.tmp\.(\d{1,9}))");
   const fs::path folder = fs::path(prefix).parent_path();
-  const std::string name = fs::path(prefix).filename().string() + ".", mark = ".tmp.";
+  const std::string name = fs::path(prefix).filename().string();
   std::error_code failed;
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, failed), end; !failed && entry != end;
        entry.increment(failed)) {
     const std::string file = entry->path().filename().string();
-    const size_t at = file.rfind(mark);
-    if (!file.starts_with(name) || at == std::string::npos) continue;
-    pid_t pid = 0;
-    const char* last = file.data() + file.size();
-    if (const auto number = std::from_chars(file.data() + at + mark.size(), last, pid); number.ptr != last) continue;
+    if (!file.starts_with(name)) continue;
+    const std::string rest = file.substr(name.size());
+    std::smatch parts;
+    if (!std::regex_match(rest, parts, written)) continue;
+    const pid_t pid = std::stoi(parts[4]);
     std::error_code ignored;
     if (pid > 0 && (pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH))) fs::remove(entry->path(), ignored);
   }
@@ -67,7 +71,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
       valid_every_(Amount::parse("valid-freq", options.valid_freq)),
       save_every_(Amount::parse("save-freq", options.save_freq)),
       display_every_(Amount::parse("disp-freq", options.disp_freq)),
-      runtime_(options.threads, dtype_of(options.precision)),
+      runtime_(threads_or_all(options.threads), dtype_of(options.precision)),
       log_(options.log_json, options.quiet) {
   log::set_quiet(options_.quiet);
   if (!options_.log_file.empty()) log::copy_to_file(options_.log_file);
@@ -102,7 +106,7 @@ void Trainer::load_data() {
   require(!options_.data.train_sets.empty(), "--train-sets is missing (see --help)");
   if (!options_.valid_sets.empty()) validator_ = std::make_unique<Validator>(options_, source_, target_);
   const double start = now();
-  corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, options_.threads);
+  corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, runtime_.pool().size());
   const auto& c = corpus_->counts();
   log::info("training data: {} pairs of {}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
             with_commas(c.read), with_commas(c.source_words), with_commas(c.target_words), now() - start);
@@ -132,6 +136,11 @@ void Trainer::resume(const std::string& checkpoint) try {
   user_error("{} (use --restart to begin anew)", error.what());
 }
 
+void Trainer::start() {
+  model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
+  optimizer_->start_smoothing(model_->parameters.values());
+}
+
 void Trainer::start_or_resume() {
   const std::string checkpoint = prefix() + ".state";
   if (!options_.restart && std::filesystem::exists(checkpoint)) {
@@ -140,14 +149,13 @@ void Trainer::start_or_resume() {
     state_.seed = options_.seed;
     state_.corpus = corpus_->fingerprint();
     state_.batching = batching();
-    model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
-    optimizer_->start_smoothing(model_->parameters.values());
+    start();
   }
   runtime_.parameters_changed();
   auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
   log::info("model: {} parameters; {} precision; {} threads; {} kernels", with_commas(model_->parameters.size()),
-            name_of(runtime_.compute()), options_.threads, cpu::instruction_set());
+            name_of(runtime_.compute()), runtime_.pool().size(), cpu::instruction_set());
 }
 
 std::vector<Batch> Trainer::next_batches(Step& step) {
@@ -158,7 +166,7 @@ std::vector<Batch> Trainer::next_batches(Step& step) {
     step.tokens += next.batch.target_words();
     step.sentences += next.batch.sentences();
     state_.shown.counts.add(next.batch);
-    state_.epoch.add(next.batch);
+    state_.epoch.counts.add(next.batch);
     step.next = next.next;
     step.epoch_ended = next.ends_epoch();
     batches.push_back(std::move(next.batch));
@@ -186,12 +194,11 @@ void Trainer::accumulate(const std::vector<Batch>& batches, Step& step) {
   step.norm = Optimizer::norm(runtime_.pool(), model_->parameters.gradients());
 }
 
-bool Trainer::apply(const Step& step) {
+void Trainer::apply(const Step& step) {
   auto& s = state_;
   const bool finite = std::isfinite(step.loss) && step.norm < kLargestNorm;
   const bool exploded =
       finite && options_.skip_factor > 0 && s.mean_norm > 0 && step.norm > options_.skip_factor * s.mean_norm;
-  ++s.progress.updates;
   if (!finite || exploded) {
     std::ranges::fill(model_->parameters.gradients(), 0.f);
     ++s.skipped;
@@ -203,48 +210,38 @@ bool Trainer::apply(const Step& step) {
       fail("{} updates in a row were skipped; {}", s.skipped_in_row,
            saved_at_ < 0 ? "there is no good checkpoint yet"
                          : fmt::format("the last good checkpoint is {}.state, of update {}", prefix(), saved_at_));
-    return false;
+    return;
   }
   s.skipped_in_row = 0;
   s.mean_norm = s.mean_norm == 0 ? step.norm : kNormMemory * s.mean_norm + (1 - kNormMemory) * step.norm;
   const bool clip = options_.clip_norm > 0 && step.norm > options_.clip_norm;
-  if (options_.log_gradients) norms_of_parts_ = part_norms();
   optimizer_->update(runtime_.pool(), model_->parameters, s.progress.updates - s.skipped,
                      learning_rate(options_, s.progress.updates), clip ? options_.clip_norm / step.norm : 1);
   runtime_.parameters_changed();
-  return true;
 }
 
-// The gradient's norm of each layer's sub-layers and of the embeddings.
-std::map<std::string, double> Trainer::part_norms() {
-  std::map<std::string, double> squares;
-  for (const auto& e : model_->parameters.entries()) {
-    std::string part = e.name.substr(0, e.name.rfind('.'));
-    for (const char* inner : {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".norm"})
-      if (part.ends_with(inner)) part.erase(part.rfind('.'));
-    const double norm = Optimizer::norm(runtime_.pool(), model_->parameters.gradients(e));
-    squares[part] += norm * norm;
-  }
-  for (auto& [part, value] : squares) value = std::sqrt(value);
-  return squares;
-}
-
-void Trainer::count(const Step& step, double seconds) {
+void Trainer::count(const Step& step) {
   TrainingProgress& p = state_.progress;
+  ++p.updates;
   p.sentences += step.sentences;
   p.tokens += step.tokens;
   p.epochs += step.epoch_ended ? 1 : 0;
   p.epoch_ended = step.epoch_ended;
-  p.seconds += seconds;
   state_.position = step.next;
-  LogSums& shown = state_.shown;
-  if (std::isfinite(step.loss)) shown.loss += step.loss * static_cast<double>(step.tokens);
-  shown.tokens += step.tokens;
-  shown.seconds += seconds;
-  shown.wait += step.wait;
+  for (TrainingSums* sums : {&state_.shown, &state_.epoch}) {
+    if (std::isfinite(step.loss)) sums->loss += step.loss * static_cast<double>(step.tokens);
+    sums->tokens += step.tokens;
+    sums->wait += step.wait;
+  }
 }
 
-void Trainer::display(const Step& step) {
+void Trainer::count_seconds(double seconds) {
+  state_.progress.seconds += seconds;
+  state_.shown.seconds += seconds;
+  state_.epoch.seconds += seconds;
+}
+
+void Trainer::display(const Step& step, std::map<std::string, double> part_norms) {
   auto& s = state_.shown;
   const double tokens = static_cast<double>(std::max<int64_t>(1, s.tokens)), time = std::max(1e-9, s.seconds);
   log_.update(state_.progress, {.cost = s.loss / tokens,
@@ -254,7 +251,7 @@ void Trainer::display(const Step& step) {
                                 .learning_rate = learning_rate(options_, state_.progress.updates),
                                 .wait_share = s.wait / time,
                                 .padded_share = s.counts.padded_share(),
-                                .part_norms = norms_of_parts_});
+                                .part_norms = std::move(part_norms)});
   s = {};
 }
 
@@ -276,7 +273,7 @@ void Trainer::validate() {
     const double value = measured.at(metric);
     const auto best = state_.best.find(metric);
     const bool better =
-        best == state_.best.end() ? std::isfinite(value) : Validator::is_better(metric, value, best->second);
+        best == state_.best.end() ? std::isfinite(value) : valid_metric(metric).is_better(value, best->second);
     auto& stalled = state_.stalled[metric];
     stalled = better ? 0 : stalled + 1;
     if (better) {
@@ -284,8 +281,6 @@ void Trainer::validate() {
       model_->save(fmt::format("{}.best-{}.safetensors", prefix(), metric), served);
     }
     log_.validation(state_.progress, metric, value, stalled);
-    state_.history.push_back(fmt::format(R"({{"update":{},"metric":"{}","value":{}}})", state_.progress.updates, metric,
-                                         std::isfinite(value) ? fmt::format("{}", value) : "null"));
   }
 }
 
@@ -323,7 +318,7 @@ bool Trainer::finished() const {
 }
 
 double Trainer::done_share() const {
-  double share = 0;
+  double share = -1;
   for (const Amount& end : ends_)
     if (end.count > 0) share = std::max(share, end.measured(state_.progress) / end.count);
   return share;
@@ -342,8 +337,13 @@ void Trainer::run() {
   start_or_resume();
   if (options_.restart) remove_checkpoints();
   training = 1;
+  TrainingProgress looked = state_.progress;  // when it was last asked whether to show an update
   while (!finished()) {
-    const double start = now();
+    double since = now();
+    const auto clock = [&] {
+      const double time = now();
+      count_seconds(time - std::exchange(since, time));
+    };
     const TrainingProgress before = state_.progress;
     Step step;
     phases_.enter(Phases::kData);
@@ -351,18 +351,18 @@ void Trainer::run() {
     phases_.enter(Phases::kGradients);
     accumulate(batches, step);
     phases_.enter(Phases::kUpdate);
-    apply(step);
-    count(step, now() - start);
+    count(step);
+    clock();
+    const TrainingProgress& p = state_.progress;
+    const bool shows = display_every_.crossed(std::exchange(looked, p), p) || p.updates == 1;
+    auto norms = shows && options_.log_gradients ? part_norms() : std::map<std::string, double>();
+    apply(step);  // the gradients are gone now
+    clock();
 
     phases_.enter(Phases::kLog);
-    const TrainingProgress& p = state_.progress;
-    const double share = done_share(), rate = static_cast<double>(p.tokens) / std::max(1e-9, p.seconds);
-    if (display_every_.crossed(before, p) || p.updates == 1) display(step);
-    log_.bar(share, rate, share > 0 ? p.seconds * (1 - share) / share : 0);
-    if (step.epoch_ended) {
-      for (const auto& line : EpochReport{corpus_->counts(), state_.epoch}.lines()) log_.event(p, "epoch", line);
-      state_.epoch = {};
-    }
+    if (shows) display(step, std::move(norms));
+    log_.bar(p, done_share());
+    if (step.epoch_ended) report_epoch();
     phases_.enter(Phases::kValidation);
     const bool ends = finished();
     if (validator_ != nullptr && (valid_every_.crossed(before, p) || ends)) validate();

@@ -45,20 +45,23 @@ class Trainer {
   };
 
   void load_data();
+  void start();  // a new model
   void start_or_resume();
   void resume(const std::string& checkpoint);
   uint64_t batching() const;
   std::vector<Batch> next_batches(Step& step);
   void accumulate(const std::vector<Batch>& batches, Step& step);
-  bool apply(const Step& step);  // false: skipped
-  void count(const Step& step, double seconds);
-  void display(const Step& step);
+  void apply(const Step& step);  // updates the parameters, or skips; sets the gradients to zero
+  void count(const Step& step);
+  void count_seconds(double seconds);
+  void display(const Step& step, std::map<std::string, double> part_norms);
+  void report_epoch();
   void validate();
   void save(bool numbered);
   void remove_checkpoints();
   void print_profile();
   bool finished() const;
-  double done_share() const;
+  double done_share() const;               // in [0, 1]; negative: the training has no end
   std::span<const float> served_values();  // smoothed parameters where there are such
   std::map<std::string, double> part_norms();
   std::string prefix() const;
@@ -77,7 +80,6 @@ class Trainer {
   TrainLog log_;
   TrainingState state_;
   int64_t saved_at_ = -1;  // the update that PREFIX.state is of; -1: there is none of this run
-  std::map<std::string, double> norms_of_parts_;
   Phases phases_;
 };
 

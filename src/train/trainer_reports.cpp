@@ -1,4 +1,4 @@
-// What nmt-train tells about a training: --dry-run, --dump-plan and --profile.
+// What nmt-train tells about a training: --log-gradients, epochs, --dry-run, --dump-plan and --profile.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <malloc.h>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/progress.h"
 #include "ops/fusion.h"
 #include "train/trainer.h"
 
@@ -35,18 +35,41 @@ int64_t allocated() {
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
-std::string hours_minutes_seconds(double seconds) {
-  const auto s = static_cast<int64_t>(std::llround(seconds));
-  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+// What was taken since `heap` bytes were allocated, beside the arena and packed matrices: all of these are newer.
+int64_t scratch_since(int64_t heap, const Runtime& runtime) {
+  return std::max<int64_t>(0, allocated() - heap - runtime.arena_bytes() - runtime.packed_bytes());
 }
 
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 
+// The gradient's norm of each layer's sub-layers and of the embeddings.
+std::map<std::string, double> Trainer::part_norms() {
+  std::map<std::string, double> squares;
+  for (const auto& e : model_->parameters.entries()) {
+    std::string part = e.name.substr(0, e.name.rfind('.'));
+    for (const char* inner : {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".norm"})
+      if (part.ends_with(inner)) part.erase(part.rfind('.'));
+    const double norm = Optimizer::norm(runtime_.pool(), model_->parameters.gradients(e));
+    squares[part] += norm * norm;
+  }
+  for (auto& [part, value] : squares) value = std::sqrt(value);
+  return squares;
+}
+
+void Trainer::report_epoch() {
+  auto& e = state_.epoch;
+  auto lines = EpochReport{corpus_->counts(), e.counts}.lines();
+  lines.front() += fmt::format("; waited for data: {:.2f}% of {}", 100 * e.wait / std::max(1e-9, e.seconds),
+                               hours_minutes_seconds(e.seconds));
+  for (const auto& line : lines) log_.event(state_.progress, "epoch", line);
+  e = {};
+}
+
 void Trainer::dry_run() {
   load_data();
-  model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
+  start();
   const int64_t n = model_->parameters.size();
   BatchStream stream(corpus_, options_.data, options_.seed);
   int64_t updates = 0, in_update = 0, tokens = 0;
@@ -67,6 +90,7 @@ void Trainer::dry_run() {
   double seconds = 0;
   Step step;
   step.tokens = largest.target_words();
+  const int64_t heap = allocated();
   for (int pass = 0; pass < 2; ++pass) {
     const auto start = std::chrono::steady_clock::now();
     accumulate({largest}, step);
@@ -77,9 +101,10 @@ void Trainer::dry_run() {
   const double rate = static_cast<double>(step.tokens) / seconds;
   fmt::print("parameters: {}\n", with_commas(n));
   fmt::print(
-      "memory: parameters, gradients and optimizer {:.0f} MB, packed matrices {:.0f} MB, largest batch {:.0f} MB\n",
+      "memory: parameters, gradients and optimizer {:.1f} MB, packed matrices {:.1f} MB, largest batch {:.1f} MB, "
+      "scratch of threads and graph {:.1f} MB\n",
       megabytes(n * (optimizer_->smoothed().empty() ? 16 : 20)), megabytes(runtime_.packed_bytes()),
-      megabytes(runtime_.arena_bytes()));
+      megabytes(runtime_.arena_bytes()), megabytes(scratch_since(heap, runtime_)));
   fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", largest.sentences(), largest.source_words(),
              largest.target_words());
   fmt::print("epoch: {} updates, {} target tokens\n", with_commas(updates), with_commas(tokens));
@@ -110,8 +135,7 @@ void Trainer::dump_plan() {
   const int64_t heap = allocated();
   accumulate(batches, step);
   const Memory after = memory();
-  const int64_t planned = runtime_.arena_bytes() + runtime_.packed_bytes();
-  const int64_t rest = std::max<int64_t>(0, allocated() - heap - planned);
+  const int64_t planned = runtime_.arena_bytes() + runtime_.packed_bytes(), rest = scratch_since(heap, runtime_);
   fmt::print("{}", runtime_.plan_table());
   fmt::print(
       "arena {:.1f} MB, packed matrices {:.1f} MB, scratch of threads and graph {:.1f} MB, together {:.1f} MB; peak "

@@ -1,13 +1,10 @@
 #include "train/validator.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "base/error.h"
 #include "base/files.h"
-#include "decode/decoder.h"
-#include "metrics/bleu.h"
-#include "metrics/chrf.h"
+#include "config/threads.h"
+#include "decode/line_translator.h"
 #include "ops/fusion.h"
 
 namespace nmt {
@@ -17,11 +14,8 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
     : options_(options), source_(std::move(source)), target_(std::move(target)) {
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
   if (!options_.valid_output.empty()) AtomicFile(output_path(0));  // can be written: known now, not after hours
-  text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.threads);
-}
-
-bool Validator::is_better(const std::string& metric, double value, double than) {
-  return std::isfinite(value) && (metric == "cross-entropy" || metric == "perplexity" ? value < than : value > than);
+  text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, threads_or_all(options_.threads));
+  for (auto& line : text_.target) line = target_->join(line);
 }
 
 std::string Validator::output_path(int64_t update) const {
@@ -53,40 +47,32 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model) co
   search.beam = options_.beam_size;
   search.alpha = options_.alpha;
   Decoder decoder(std::span(&scorer, 1), runtime, search);
-  std::vector<std::string> translations(text_.source.size());
-  constexpr int64_t kSentences = 64;  // as many as keep the caches small
-  for (const Batch& all : text_.batches)
-    for (int64_t first = 0; first < all.sentences(); first += kSentences) {
-      const Batch b = all.slice(first, std::min(first + kSentences, all.sentences()));
-      std::vector<std::vector<int32_t>> sources;
-      for (size_t s = 0; s + 1 < b.source_begin.size(); ++s)
-        sources.emplace_back(b.source.begin() + b.source_begin[s], b.source.begin() + b.source_begin[s + 1]);
-      const auto found = decoder.translate(sources);
-      for (size_t s = 0; s < found.size(); ++s)
-        translations[static_cast<size_t>(b.pairs[s])] = target_->decode(found[s].front().ids);
-    }
+  LineLimits limits;
+  limits.words = static_cast<int>(options_.valid_batch_words);
+  LineTranslator translator(decoder, *source_, *target_, limits, options_.valid_sets[0]);
+  std::vector<std::string> translations;
+  translator.translate(text_.source, [&](int64_t, auto found) { translations.push_back(found.front().text); });
   return translations;
 }
 
 std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model, int64_t update) const {
-  const auto wanted = [&](const char* metric) {
-    return std::ranges::count(options_.valid_metrics, std::string(metric)) > 0;
+  const auto wanted = [&](bool translates) {
+    return std::ranges::any_of(options_.valid_metrics,
+                               [&](const auto& name) { return valid_metric(name).translates == translates; });
   };
-  std::map<std::string, double> values;
-  if (wanted("cross-entropy") || wanted("perplexity")) {
-    values["cross-entropy"] = cross_entropy(runtime, model);
-    values["perplexity"] = std::exp(values["cross-entropy"]);
+  Measured measured;
+  if (wanted(false)) measured.cross_entropy = cross_entropy(runtime, model);
+  if (wanted(true) || !options_.valid_output.empty()) {
+    measured.translations = translate(runtime, model);
+    measured.references = text_.target;
   }
-  if (!wanted("bleu") && !wanted("chrf") && options_.valid_output.empty()) return values;
-  const auto translations = translate(runtime, model);
-  const std::vector<std::vector<std::string>> references{text_.target};
-  values["bleu"] = corpus_bleu(translations, references).value;
-  values["chrf"] = corpus_chrf(translations, references).value;
   if (!options_.valid_output.empty()) {
     AtomicFile file(output_path(update));
-    for (const auto& line : translations) file.write(line + "\n");
+    for (const auto& line : measured.translations) file.write(line + "\n");
     file.commit();
   }
+  std::map<std::string, double> values;
+  for (const auto& name : options_.valid_metrics) values[name] = valid_metric(name).value(measured);
   return values;
 }
 

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,20 +9,21 @@
 #include "nn/model.h"
 #include "text/corpus_parallel.h"
 #include "train/train_options.h"
+#include "train/valid_metrics.h"
 
 namespace nmt {
 
-// Measures a model on the validation set with the scorer and the decoder of nmt-decode; BLEU and chrF come of one
-// decoding.
+// Measures a model on the validation set as nmt-decode and nmt-eval would: its scorer, its translation of lines. The
+// references are the target lines with the words whole that the vocabulary's text has in pieces (`@@ `).
 class Validator {
  public:
+  // Reads the validation set. Throws UserError where it cannot be read or its files differ in their number of lines,
+  // or where the file of --valid-translation-output cannot be written. `options` lives as long as the validator.
   Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source, std::shared_ptr<const Vocab> target);
 
-  // Metric -> value, for the metrics asked for: unsmoothed cross-entropy a token, its exponential, BLEU, chrF.
+  // Metric -> value, for the metrics asked for. Translates once where one of them or --valid-translation-output needs
+  // it, and writes that file, {U} replaced by `update`. Throws Error where it cannot.
   std::map<std::string, double> measure(Runtime& runtime, Model& model, int64_t update) const;
-
-  // NaN and infinite values are never better.
-  static bool is_better(const std::string& metric, double value, double than);
 
  private:
   double cross_entropy(Runtime& runtime, Model& model) const;
@@ -33,7 +33,7 @@ class Validator {
 
   const TrainOptions& options_;
   std::shared_ptr<const Vocab> source_, target_;
-  ParallelText text_;
+  ParallelText text_;  // its target joined
 };
 
 }  // namespace nmt

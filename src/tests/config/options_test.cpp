@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "config/threads.h"
 #include "tests/catch.h"
 #include "tests/temp_folder.h"
 
@@ -236,4 +237,15 @@ TEST_CASE("config files", "[config]") {
           "cannot read the configuration " + (folder / "missing"));
     CHECK(contains(complaint([&] { d.options.read_config(folder.path()); }), folder.path()));
   }
+}
+
+TEST_CASE("no number of threads means one a core", "[config]") {
+  Options options;
+  int threads = 0;
+  Option& option = declare_threads(options, threads);
+  CHECK(option.name() == "cpu-threads");
+  CHECK(threads_or_all(threads) >= 1);
+  option.set({"3"});
+  CHECK(threads_or_all(threads) == 3);
+  CHECK_THROWS_AS(option.set({"-1"}), UserError);
 }

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "decode/line_queue.h"
 #include "decode/line_translator.h"
-#include "decode/progress.h"
 #include "model_fixture.h"
 #include "tests/catch.h"
 #include "tests/temp_folder.h"
@@ -140,10 +139,4 @@ TEST_CASE("the rest of a damaged file is an error after the lines before it") {
     for (auto taken = queue.take(); !taken.empty(); taken = queue.take()) lines += taken.size();
   };
   CHECK_THROWS_AS(all(), UserError);
-}
-
-TEST_CASE("the progress line shows a bar, the rate and the time left") {
-  CHECK(Progress::line(50, 100, 10, "lines") ==
-        "[###############               ] 50/100 lines, 5.0 lines/s, 0:00:10 left");
-  CHECK(Progress::line(30, 0, 10, "lines") == "30 lines, 3.0 lines/s");
 }

@@ -57,9 +57,8 @@ TrainingState some_state() {
   s.skipped_in_row = 1;
   s.best = {{"bleu", 12.5}, {"perplexity", 1e-300}};
   s.stalled = {{"bleu", 3}};
-  s.history = {R"({"update":1})", "\"quoted\"\n"};
   s.shown = {.loss = 0.1 + 0.2, .seconds = 2, .wait = 1, .tokens = 7, .counts = {1, 2, 3, 4, 5}};
-  s.epoch = {6, 7, 8, 9, 10};
+  s.epoch = {.loss = 0.7, .seconds = 3, .wait = 0.25, .tokens = 8, .counts = {6, 7, 8, 9, 10}};
   return s;
 }
 

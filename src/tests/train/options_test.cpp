@@ -4,7 +4,7 @@
 #include "tests/catch.h"
 #include "train/train_log.h"
 #include "train/train_options.h"
-#include "train/validator.h"
+#include "train/valid_metrics.h"
 
 using namespace nmt;
 
@@ -17,7 +17,8 @@ TrainOptions of_task(const std::string& name, const std::vector<std::pair<std::s
   o.declare(options);
   options.find("task")->set({name});
   for (const auto& [option, value] : given) options.find(option)->set({value});
-  o.complete(options);
+  o.apply_task(options);
+  o.validate();
   return o;
 }
 
@@ -64,7 +65,7 @@ TEST_CASE("options given beside a recipe win") {
   CHECK(o.model.dim_emb == 256);
   CHECK(o.after == "5e");
   CHECK(o.model.dim_ffn == 4096);
-  CHECK(o.threads > 0);
+  CHECK(o.threads == 0);  // this machine's cores are no part of the options
 }
 
 TEST_CASE("numbers of the log have commas") {
@@ -77,12 +78,11 @@ TEST_CASE("numbers of the log have commas") {
 }
 
 TEST_CASE("a value that is none is never the best") {
-  CHECK(Validator::is_better("bleu", 2, 1));
-  CHECK(!Validator::is_better("chrf", 1, 2));
-  CHECK(Validator::is_better("perplexity", 1, 2));
-  CHECK(!Validator::is_better("cross-entropy", 2, 2));
+  CHECK(valid_metric("bleu").is_better(2, 1));
+  CHECK(!valid_metric("chrf").is_better(1, 2));
+  CHECK(valid_metric("perplexity").is_better(1, 2));
+  CHECK(!valid_metric("cross-entropy").is_better(2, 2));
   for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
-    CHECK(!Validator::is_better("cross-entropy", value, 2));
-    CHECK(!Validator::is_better("bleu", value, 2));
+    for (const ValidMetric& metric : valid_metrics()) CHECK(!metric.is_better(value, 2));
   }
 }

@@ -89,7 +89,7 @@ TEST_CASE("a run that goes on is the run that never stopped, from any update") {
     auto parts = folder.state();
     for (auto* json : {&state, &parts}) {
       json->erase("seconds");
-      json->at("shown")[1] = json->at("shown")[2] = 0;  // seconds, too
+      for (const char* sums : {"shown", "epoch"}) json->at(sums)[1] = json->at(sums)[2] = 0;  // seconds, too
     }
     CHECK(parts == state);
     CHECK(costs(o.log_json) == whole_costs);
@@ -167,6 +167,27 @@ TEST_CASE("an exploding update is skipped and counted; nothing of it stays") {
   CHECK(folder.state().at("skipped-in-row") == 0);
 }
 
+TEST_CASE("the norms of the model's parts are those of the update shown") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.log_gradients = true;
+  o.log_json = folder / "log.json";
+  o.disp_freq = GENERATE("2u", "0.000001s");
+  o.skip_factor = 1e-6;  // all but the first are skipped, and shown
+  folder.fresh(o, "6u");
+  int shown = 0;
+  for (const auto& line : read_lines(o.log_json)) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.at("kind") != "update") continue;
+    ++shown;
+    double squares = 0;
+    for (const auto& [part, norm] : json.at("gradient_norms").items())
+      squares += norm.get<double>() * norm.get<double>();
+    CHECK(std::sqrt(squares) == Approx(json.at("gradient_norm").get<double>()).epsilon(1e-6));
+  }
+  CHECK(shown == (o.disp_freq == "2u" ? 4 : 6));
+}
+
 TEST_CASE("NaN ends the run after the limit, the last good checkpoint is named and stays") {
   const TrainingFolder folder;
   TrainOptions o = folder.options();
@@ -216,15 +237,21 @@ TEST_CASE("what a killed run left half written is removed, and nothing else") {
   const TrainingFolder folder;
   const auto write = [&](const std::string& name) { std::ofstream(folder / name) << "half"; };
   // A process number that is none: the largest possible is 2^22.
-  for (const char* name : {"m.state.tmp.99999999", "m.iter5.safetensors.tmp.99999999", "other.state.tmp.99999999",
-                           "m.notes.tmp.txt", "m.state.tmp.1"})
-    write(name);
+  const std::vector<std::string> leftovers = {"m.state.tmp.99999999", "m.safetensors.tmp.99999999",
+                                              "m.iter5.safetensors.tmp.99999999", "m.epoch5.safetensors.tmp.99999999",
+                                              "m.best-cross-entropy.safetensors.tmp.99999999"};
+  const std::vector<std::string> others = {"other.state.tmp.99999999",
+                                           "m.big.state.tmp.99999999",  // of the model m.big
+                                           "m.big.iter5.safetensors.tmp.99999999",
+                                           "mm.state.tmp.99999999",
+                                           "m.iter5x.safetensors.tmp.99999999",
+                                           "m.notes.tmp.txt",
+                                           "m.state.tmp.1"};  // of a process that lives
+  for (const auto* names : {&leftovers, &others})
+    for (const auto& name : *names) write(name);
   Trainer(folder.options(), "");  // a run that does not start removes nothing
-  CHECK(std::filesystem::exists(folder / "m.state.tmp.99999999"));
+  for (const auto& name : leftovers) CHECK(std::filesystem::exists(folder / name));
   folder.further(folder.options(), "1u");
-  CHECK(!std::filesystem::exists(folder / "m.state.tmp.99999999"));
-  CHECK(!std::filesystem::exists(folder / "m.iter5.safetensors.tmp.99999999"));
-  CHECK(std::filesystem::exists(folder / "other.state.tmp.99999999"));
-  CHECK(std::filesystem::exists(folder / "m.notes.tmp.txt"));
-  CHECK(std::filesystem::exists(folder / "m.state.tmp.1"));  // a process that lives
+  for (const auto& name : leftovers) CHECK(!std::filesystem::exists(folder / name));
+  for (const auto& name : others) CHECK(std::filesystem::exists(folder / name));
 }
