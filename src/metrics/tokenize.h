@@ -4,7 +4,7 @@
 #include <string_view>
 
 // Tokenisers of the published scores. Each returns the line with white space around its tokens: the tokens are the
-// words that split_words finds.
+// words that split_at_spaces finds.
 namespace nmt::metrics {
 
 // mteval-v13a, WMT's: `<skipped>` and four XML entities, then ASCII punctuation; a period, a comma or a dash inside a
