@@ -47,7 +47,7 @@ nmt encode --vocab v.en < a.de | head -n 1
 echo "== words that occur once are left out, a byte order mark too, packed or not, by file or by pipe"
 { printf '\xef\xbb\xbf'; sed 's/$/\r/' a.en; } > windows.en
 nmt --type words --train-sets a.en --min-count 2 --output v.frequent
-nmt inspect --vocab v.frequent --pieces | tail -n +5
+nmt inspect --vocab v.frequent --pieces | tail -n +8 | tr '\n' ' '; echo
 nmt --type words --train-sets windows.en --min-count 2 --output - | cmp - v.frequent
 nmt encode --vocab v.frequent < a.en > pieces
 nmt encode --vocab v.frequent < windows.en | cmp - pieces

@@ -24,7 +24,7 @@ class Option {
   Option& range(double low, double high);
   Option& check(std::function<void(const std::string&)> test);
   Option& required();               // a command line or config file must set it
-  Option& positional();             // its name need not be given: words without an option are its values
+  Option& positional();             // words of the command line that belong to no option are its values
   Option& short_name(char letter);  // -letter is the same as --name
 
   const std::string& name() const { return name_; }

@@ -4,12 +4,14 @@
 #include <unicode/casemap.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace nmt {
 
 std::string lowercase(std::string_view text) {
+  std::string repaired, result;
+  if (!is_valid_utf8(text)) text = repaired = repair_utf8(text);  // the library would leave it as it is
   if (text.size() > INT32_MAX) fail("a text of {} bytes is too long to be lower-cased", text.size());
-  std::string result;
   icu::StringByteSink<std::string> sink(&result);
   UErrorCode status = U_ZERO_ERROR;
   icu::CaseMap::utf8ToLower("", 0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink, nullptr,
