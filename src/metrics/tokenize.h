@@ -14,6 +14,7 @@ std::string tokenize_13a(std::string_view line);
 // mteval-v14 --international-tokenization: punctuation (\p{P}) beside a non-number, and symbols (\p{S}).
 std::string tokenize_international(std::string_view line);
 
+// Each character that is no white space is a token.
 std::string tokenize_characters(std::string_view line);
 
 // The normaliser of tercom (Snover et al. 2006), option by option as sacreBLEU's TER has them. One space between
