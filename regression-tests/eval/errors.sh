@@ -36,5 +36,11 @@ try chrf --reference two --char-order 0 < two
 try chrf --reference two --beta two < two
 try ter --reference three --hypothesis malformed
 "$NMT_BIN/nmt-eval" chrf --score-only --reference three --hypothesis malformed 2> /dev/null
+echo "== a byte order mark, Windows line ends, a packed text through a pipe"
+{ printf '\xef\xbb\xbf'; sed 's/$/\r/' three; } > windows
+try bleu --reference three --hypothesis windows
+"$NMT_BIN/nmt-eval" chrf --score-only --reference three --hypothesis windows 2> /dev/null
+gzip -c three | "$NMT_BIN/nmt-eval" chrf --score-only --reference three
+gzip -c three | head -c 20 | "$NMT_BIN/nmt-eval" chrf --score-only --reference three 2>&1 | sed 's/ (gzip error.*)//'
 printf 'fine\nbad \xef\xbf\xbd byte\n\xef\xbf\xbd(\n' > repaired
 "$NMT_BIN/nmt-eval" chrf --score-only --reference three --hypothesis repaired

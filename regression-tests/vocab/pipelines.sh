@@ -44,6 +44,17 @@ nmt --type words --train-sets a.de --output v.de --max-train-lines 2 --seed 3
 nmt --type words --train-sets a.de --output again --max-train-lines 2 --seed 3
 cmp v.de again
 nmt encode --vocab v.en < a.de | head -n 1
+echo "== words that occur once are left out, a byte order mark too, packed or not, by file or by pipe"
+{ printf '\xef\xbb\xbf'; sed 's/$/\r/' a.en; } > windows.en
+nmt --type words --train-sets a.en --min-count 2 --output v.frequent
+nmt inspect --vocab v.frequent --pieces | tail -n +8 | tr '\n' ' '; echo
+nmt --type words --train-sets windows.en --min-count 2 --output - | cmp - v.frequent
+nmt encode --vocab v.frequent < a.en > pieces
+nmt encode --vocab v.frequent < windows.en | cmp - pieces
+nmt encode --vocab v.frequent < a.en.gz | cmp - pieces
+cat a.en.gz | nmt encode --vocab v.frequent | cmp - pieces
+nmt encode --vocab v.en < a.de > pieces
+cat a.de.zst | nmt encode --vocab v.en | cmp - pieces
 echo "== merges"
 printf '#version: 0.2\nk l\nkl e\nkle i\nklei n\nH a\nHa u\nHau s</w>\n' > code
 nmt --type words --train-sets a.de --merges code --output v.merges

@@ -18,7 +18,7 @@ struct AverageOptions {
   void declare(nmt::Options& options) {
     options.add("files", files, "Models or checkpoints to average").positional();
     options.add("output", output, "Model file to write").short_name('o').required();
-    options.add("last", last, "Average the last N checkpoints of --model instead of files").range(1, 1e6);
+    options.add("last", last, "Average the last N checkpoints of --model instead of files; 0: the files").range(0, 1e6);
     options.add("model", model,
                 "With --last: the model PREFIX.safetensors, whose checkpoints are"
                 " PREFIX.iterN.safetensors or PREFIX.epochN.safetensors");
@@ -28,15 +28,14 @@ struct AverageOptions {
                 " (--last: oldest first); after the files on the command line");
   }
 
-  std::vector<std::string> selected() const {
+  void validate() const {
     if (last == 0) {
       nmt::require(model.empty() && kind.empty(), "--model and --kind go with --last N");
       nmt::require(!files.empty(), "no models to average: name files, or give --last N --model PREFIX.safetensors");
-      return files;
+    } else {
+      nmt::require(files.empty(), "give either files or --last, not both");
+      nmt::require(!model.empty(), "--last needs --model PREFIX.safetensors");
     }
-    nmt::require(files.empty(), "give either files or --last, not both");
-    nmt::require(!model.empty(), "--last needs --model PREFIX.safetensors");
-    return nmt::last_checkpoints(model, kind, last);
   }
 };
 
@@ -52,7 +51,9 @@ int main(int argc, char** argv) {
       "  nmt-average --output avg.safetensors --last 5 --model model.safetensors\n"
       "  nmt-average --output avg.safetensors a.safetensors b.safetensors --weights 1 3");
   app.run([&] {
-    const auto files = options.selected();
+    options.validate();
+    const auto files =
+        options.last == 0 ? options.files : nmt::last_checkpoints(options.model, options.kind, options.last);
     nmt::average_models(files, options.weights, options.output);
     for (const auto& file : files) nmt::log::info("averaged {}", file);
     nmt::log::info("wrote the mean of {} to {}", files.size() == 1 ? "1 file" : fmt::format("{} files", files.size()),

@@ -1,16 +1,14 @@
 #include <algorithm>
-#include <cstdio>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/log.h"
-#include "base/utf8.h"
 #include "config/app.h"
 #include "metrics/bleu.h"
 #include "metrics/chrf.h"
 #include "metrics/report.h"
 #include "metrics/ter.h"
 #include "metrics/unicode.h"
+#include "text/text_reader.h"
 
 namespace nmt {
 namespace {
@@ -39,7 +37,7 @@ struct EvalOptions {
     options.add("width", width, "Decimals of the score").short_name('w').range(0, 17);
   }
 
-  void check() const {
+  void validate() const {
     require(!sentence || (hypotheses.size() == 1 && !confidence && !paired),
             "--sentence scores one system, without --confidence or --paired");
     require(!paired || hypotheses.size() > 1, "--paired needs at least two --hypothesis files, the baseline first");
@@ -52,22 +50,11 @@ struct EvalOptions {
   }
 };
 
-// The lines without white space at their ends (so without '\r' too), as sacreBLEU takes them.
+// The lines without white space at their ends, as sacreBLEU takes them.
 std::vector<std::string> read_text(const std::string& path) {
-  LineReader reader(path);
+  TextReader reader(path, OnNul::kReplace);
   std::vector<std::string> lines;
-  int64_t malformed = 0, first = 0;
-  for (std::string line; reader.next(line);) {
-    if (!is_valid_utf8(line)) {
-      if (malformed++ == 0) first = reader.line_number();
-      line = repair_utf8(line);
-    }
-    line.resize(metrics::strip_right(line).size());
-    lines.push_back(std::move(line));
-  }
-  if (malformed > 0)
-    log::warn("{}:{}: malformed UTF-8, scored as U+FFFD ({} line{} in all)", reader.name(), first, malformed,
-              malformed == 1 ? "" : "s");
+  for (std::string line; reader.next(line);) lines.emplace_back(metrics::strip_right(line));
   require(!lines.empty(), "{} is empty: there is nothing to score", reader.name());
   return lines;
 }
@@ -83,7 +70,7 @@ void warn_if_tokenized(const std::string& path, const std::vector<std::string>& 
 }
 
 void evaluate(const Metric& metric, const EvalOptions& options, bool takes_raw_text) {
-  options.check();
+  options.validate();
   std::vector<std::vector<std::string>> references;
   for (const auto& path : options.references) references.push_back(read_text(path));
 

@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "config/app.h"
 #include "config/threads.h"
+#include "text/text_reader.h"
 #include "text/vocab_trainer.h"
 #include "text/words_merges.h"
 
@@ -38,7 +39,7 @@ struct Streams {
   template <class Convert>
   void run(const Convert& convert) const {
     constexpr size_t kBlock = 4096;
-    LineReader reader(input);
+    TextReader reader(input, OnNul::kReplace);
     AtomicFile file(output);
     ThreadPool pool(threads_or_all(threads));
     std::vector<std::string> lines;
@@ -111,7 +112,7 @@ void inspect(const Streams& streams, const std::vector<std::string>& text_sets, 
   for (const auto& [name, value] : vocab->properties()) text += fmt::format("{}: {}\n", name, value);
   for (const auto& path : text_sets) {
     WordCounts words;
-    LineReader reader(path);
+    TextReader reader(path, OnNul::kReplace);
     for (std::string line; reader.next(line);) count_words(line, words);
     text += fmt::format("{}: {}\n", reader.name(), measure_fit(*vocab, words, threads_or_all(streams.threads)).text());
   }

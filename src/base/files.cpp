@@ -29,6 +29,23 @@ std::string read_file(const std::string& path, int64_t max_bytes) {
   return content;
 }
 
+namespace {
+
+// Where a file is written to that `path` names: what links lead to, whether it is there or not.
+std::string link_target(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the kernel follows
+  std::filesystem::path target = path;
+  std::error_code failed;
+  for (int links = 0; std::filesystem::is_symlink(target, failed); ++links) {
+    const auto next = std::filesystem::read_symlink(target, failed);
+    require(!failed && links < kMostLinks, "cannot write {}: its links lead nowhere", path);
+    target = target.parent_path() / next;  // an absolute one stands alone
+  }
+  return target.string();
+}
+
+}  // namespace
+
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   if (path_ == "-") {
     descriptor_ = STDOUT_FILENO;
@@ -41,7 +58,8 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
     require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
     return;
   }
-  temporary_ = fmt::format("{}.tmp.{}", path_, ::getpid());
+  target_ = link_target(path_);
+  temporary_ = fmt::format("{}.tmp.{}", target_, ::getpid());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
 }
@@ -74,10 +92,10 @@ void AtomicFile::commit() {
   if (temporary_.empty()) return;
   if (::fsync(descriptor_) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
   temporary_.clear();
   // The rename itself must reach the disk as well.
-  const auto folder = std::filesystem::path(path_).parent_path();
+  const auto folder = std::filesystem::path(target_).parent_path();
   const int parent = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (parent >= 0) {
     ::fsync(parent);

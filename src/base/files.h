@@ -10,13 +10,14 @@
 
 namespace nmt {
 
-// The whole file. Throws UserError where it cannot be read or is larger than max_bytes.
+// The bytes of a whole regular file. Throws UserError, naming it, where it cannot be read or is larger than max_bytes.
 std::string read_file(const std::string& path, int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
-// Writes PATH.tmp.PID beside the target; commit() fsyncs it and renames it to the target, so that a reader sees the old
-// file or the new one, never a part. Without commit the destructor removes the temporary file. Path "-" is stdout; a
-// device or pipe is written to as it is. Throws Error where a write fails (disk full), UserError where the file cannot
-// be created.
+// A file that a reader sees as it was or whole, never a part of. Bytes go to PATH.tmp.PID beside it, which commit()
+// fsyncs and renames; without commit the destructor removes it. A link stays: the file that it leads to is replaced.
+// Path
+// "-" is stdout; a device or pipe is written to as it is. Throws UserError where the file cannot be created, Error
+// where writing fails (disk full).
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -24,28 +25,31 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  // Appends, in memory until a megabyte is there.
   void write(std::string_view text) { write(text.data(), text.size()); }
   void write(const void* data, size_t bytes);
-  void commit();
+  void commit();  // once, after the last write
 
  private:
   void flush();
 
-  std::string path_, temporary_, buffer_;
+  std::string path_, target_, temporary_, buffer_;
   int descriptor_ = -1;
 };
 
-// Lines of a text file; splits at '\n' only and keeps '\r'. Plain, gzip or zstd, told by content; "-" is stdin.
-// A last line without '\n' counts. Throws UserError, naming the file, where it is missing or damaged.
+// Lines of a text file, device or pipe; splits at '\n' only and keeps '\r'. Plain, gzip or zstd, told by its first
+// bytes once a line is asked for; "-" is stdin. A last line without '\n' counts.
 class LineReader {
  public:
-  explicit LineReader(std::string path);
+  explicit LineReader(std::string path);  // opens it; throws UserError, naming it, where that fails
   ~LineReader();
   LineReader(LineReader&&) noexcept;
 
+  // The next line, without its '\n'; false at the end. Throws UserError, with the file and how many lines are whole,
+  // where the file is damaged, cut off or cannot be read.
   bool next(std::string& line);
   int64_t line_number() const { return line_number_; }  // of the line read last, from 1
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return name_; }     // the path or "standard input"
 
  private:
   struct Source;
@@ -54,6 +58,7 @@ class LineReader {
   int64_t line_number_ = 0;
 };
 
+// All lines of a file, as LineReader gives them; throws what it throws.
 std::vector<std::string> read_lines(const std::string& path);
 
 }  // namespace nmt

@@ -1,12 +1,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include <boost/core/ref.hpp>
 #include <boost/iostreams/device/file_descriptor.hpp>
 #include <boost/iostreams/filter/gzip.hpp>
-#include <boost/iostreams/filter/zstd.hpp>
 #include <boost/iostreams/filtering_streambuf.hpp>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -19,69 +18,111 @@ namespace io = boost::iostreams;
 
 namespace {
 
-// Boost's zstd filter ends quietly where a file is cut off, so the frames are walked first (headers of blocks only).
-void check_zstd(const std::string& path, int descriptor, size_t bytes) {
-  void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  require(data != MAP_FAILED, "cannot read {}: {}", path, std::strerror(errno));
-  bool whole = true;
-  for (size_t at = 0; whole && at < bytes;) {
-    const size_t frame = ZSTD_findFrameCompressedSize(static_cast<const char*>(data) + at, bytes - at);
-    whole = ZSTD_isError(frame) == 0;
-    at += frame;
+constexpr size_t kBlock = 1 << 16;
+
+// Bytes as they come, so that no line of a pipe is held back; read() gives 0 or less at the end.
+class RawBytes {
+ public:
+  using char_type = char;
+  using category = io::source_tag;
+
+  void open(int descriptor) {
+    file_.open(descriptor, descriptor == STDIN_FILENO ? io::never_close_handle : io::close_handle);
   }
-  ::munmap(data, bytes);
-  require(whole, "cannot read {}: damaged or cut off (zstd)", path);
-}
+
+  std::streamsize read(char* data, std::streamsize bytes) {
+    if (head_.empty()) return file_.read(data, bytes);
+    const size_t given = head_.copy(data, static_cast<size_t>(bytes));
+    head_.erase(0, given);
+    return static_cast<std::streamsize>(given);
+  }
+
+  // Looks at the first bytes; read() still gives them.
+  bool begin_with(std::string_view magic) {
+    char next[8];
+    while (head_.size() < magic.size() && magic.starts_with(head_)) {
+      const auto got = file_.read(next, static_cast<std::streamsize>(magic.size() - head_.size()));
+      if (got <= 0) return false;
+      head_.append(next, static_cast<size_t>(got));
+    }
+    return head_.starts_with(magic);
+  }
+
+ private:
+  io::file_descriptor_source file_;
+  std::string head_;
+};
+
+// The content of zstd frames, one after another. (Boost's filter ends quietly where a file is cut off.)
+class ZstdBytes {
+ public:
+  explicit ZstdBytes(RawBytes& raw) : raw_(raw), stream_(::ZSTD_createDStream(), ::ZSTD_freeDStream) {
+    if (!stream_) throw std::bad_alloc();
+  }
+
+  std::streamsize read(char* data, std::streamsize bytes) {
+    ZSTD_outBuffer out{data, static_cast<size_t>(bytes), 0};
+    for (;;) {
+      const size_t before = in_.pos, left = ::ZSTD_decompressStream(stream_.get(), &out, &in_);
+      if (::ZSTD_isError(left) != 0) fail("{}", ::ZSTD_getErrorName(left));
+      if (in_.pos > before || out.pos > 0) open_ = left != 0;
+      if (out.pos > 0) return static_cast<std::streamsize>(out.pos);
+      if (in_.pos < in_.size) continue;
+      packed_.resize(kBlock);
+      const auto got = raw_.read(packed_.data(), static_cast<std::streamsize>(packed_.size()));
+      if (got <= 0 && open_) fail("zstd frame without end");
+      if (got <= 0) return 0;
+      in_ = {packed_.data(), static_cast<size_t>(got), 0};
+    }
+  }
+
+ private:
+  RawBytes& raw_;
+  std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream_;
+  std::string packed_;
+  ZSTD_inBuffer in_{nullptr, 0, 0};
+  bool open_ = false;  // within a frame
+};
 
 }  // namespace
 
 struct LineReader::Source {
-  io::file_descriptor_source file;            // read as it comes: no line of a pipe is held back
-  io::filtering_streambuf<io::input> stream;  // of a compressed file
+  RawBytes raw;
+  io::filtering_streambuf<io::input> gzip;
+  std::unique_ptr<ZstdBytes> zstd;
 
   std::streamsize read(char* data, std::streamsize bytes) {
-    return stream.empty() ? file.read(data, bytes) : io::read(stream, data, bytes);
+    if (!started) {
+      started = true;
+      if (raw.begin_with("\x1f\x8b")) {
+        gzip.push(io::gzip_decompressor());
+        gzip.push(boost::ref(raw));
+      } else if (raw.begin_with("\x28\xb5\x2f\xfd")) {
+        zstd = std::make_unique<ZstdBytes>(raw);
+      }
+    }
+    if (zstd) return zstd->read(data, bytes);
+    return gzip.empty() ? raw.read(data, bytes) : io::read(gzip, data, bytes);
   }
 
   std::string buffer;
   size_t position = 0;
-  bool ended = false;
+  bool started = false, ended = false;
 };
 
 LineReader::LineReader(std::string path)
     : name_(path == "-" ? "standard input" : path), source_(std::make_unique<Source>()) {
-  int descriptor = STDIN_FILENO;
-  unsigned char magic[4] = {};
+  const int descriptor = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  require(descriptor >= 0, "cannot read {}: {}", name_, std::strerror(errno));
+  source_->raw.open(descriptor);
   struct stat status = {};
-  if (path != "-") {
-    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    require(descriptor >= 0, "cannot read {}: {}", path, std::strerror(errno));
-    if (::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) {
-      ::close(descriptor);
-      user_error("cannot read {}: it is a folder", path);
-    }
-    if (::pread(descriptor, magic, sizeof magic, 0) < 0) magic[0] = 0;  // a pipe: plain text
-  }
-  if (magic[0] == 0x1f && magic[1] == 0x8b) source_->stream.push(io::gzip_decompressor());
-  if (magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd) {
-    try {
-      check_zstd(path, descriptor, static_cast<size_t>(status.st_size));
-    } catch (...) {
-      ::close(descriptor);
-      throw;
-    }
-    source_->stream.push(io::zstd_decompressor());
-  }
-  const auto ownership = path == "-" ? io::never_close_handle : io::close_handle;
-  source_->file.open(descriptor, ownership);
-  if (!source_->stream.empty()) source_->stream.push(source_->file);
+  require(::fstat(descriptor, &status) != 0 || !S_ISDIR(status.st_mode), "cannot read {}: it is a folder", name_);
 }
 
 LineReader::~LineReader() = default;
 LineReader::LineReader(LineReader&&) noexcept = default;
 
 bool LineReader::next(std::string& line) {
-  constexpr size_t kBlock = 1 << 16;
   Source& s = *source_;
   line.clear();
   for (;;) {

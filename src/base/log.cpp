@@ -22,17 +22,10 @@ spdlog::logger& logger() {
 }  // namespace
 
 void write(Level level, std::string_view text) {
-  switch (level) {
-    case Level::kInfo:
-      logger().info("{}", text);
-      break;
-    case Level::kWarning:
-      logger().warn("warning: {}", text);
-      break;
-    case Level::kError:
-      logger().error("error: {}", text);
-      break;
-  }
+  if (level == Level::kInfo)
+    logger().info("{}", text);
+  else
+    logger().warn("warning: {}", text);
 }
 
 void set_quiet(bool quiet) { logger().set_level(quiet ? spdlog::level::warn : spdlog::level::info); }

@@ -34,7 +34,7 @@ class Random {
  public:
   explicit Random(uint64_t seed, uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
-  uint32_t next() {
+  uint32_t next() {  // 32 random bits
     if (used_ == 4) {
       block_ = Philox4x32::generate({static_cast<uint32_t>(counter_), static_cast<uint32_t>(counter_ >> 32),
                                      static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)},
@@ -45,7 +45,7 @@ class Random {
     return block_[used_++];
   }
 
-  // Uniform in [0, n), without bias (rejection).
+  // Uniform in [0, n), n > 0, without bias (rejection).
   uint64_t below(uint64_t n) {
     const uint64_t limit = UINT64_MAX - UINT64_MAX % n;
     for (;;) {

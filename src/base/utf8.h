@@ -11,8 +11,9 @@ bool is_valid_utf8(std::string_view text);
 // Each maximal malformed part becomes U+FFFD (Unicode standard, section 3.9); valid text is returned unchanged.
 std::string repair_utf8(std::string_view text);
 
-std::u32string to_utf32(std::string_view text);  // malformed parts become U+FFFD
+// Code points from and to UTF-8. Malformed parts become U+FFFD; characters must be Unicode code points.
+std::u32string to_utf32(std::string_view text);
 std::string to_utf8(std::u32string_view text);
-void append_utf8(std::string& text, char32_t character);
+void append_utf8(std::string& text, char32_t character);  // to the end of `text`
 
 }  // namespace nmt

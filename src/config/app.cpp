@@ -38,7 +38,8 @@ class CommandLine {
     }
     if (!commands_.empty() && !app.body_) cli.require_subcommand(1);
     if (!app.body_) return;
-    cli.add_option("--config", configs_, "Read options from FILE, lines of `name = value`; the command line wins")
+    cli.add_option("--config", configs_,
+                   "Read options from FILE, lines of `name = value`; a later FILE wins, the command line over all")
         ->type_name("FILE")
         ->group("General");
     cli.add_flag("--dump-config", dump_, "Print the options as a configuration file and end")->group("General");
@@ -46,12 +47,17 @@ class CommandLine {
 
   void run() {
     for (auto& command : commands_)
-      if (command->cli_.parsed()) return command->run();
+      if (command->cli_.parsed()) {
+        for (const auto* option : cli_.get_options())
+          require(option->count() == 0, "{} stands before the command {}, whose own options follow it",
+                  option->get_name(), command->app_.name_);
+        return command->run();
+      }
     for (auto& option : app_.options_.all()) {
       auto* parsed = parsed_.at(&option);
       if (parsed->count() > 0) option.set(option.is_flag() ? std::vector{flag_value(*parsed)} : values_[&option]);
     }
-    for (const auto& path : configs_) app_.options_.read_config(path);
+    for (auto path = configs_.rbegin(); path != configs_.rend(); ++path) app_.options_.read_config(*path);
     if (app_.prepare_) app_.prepare_();
     if (dump_) {
       fmt::print("{}", app_.options_.dump());

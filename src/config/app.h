@@ -8,15 +8,16 @@
 
 namespace nmt {
 
-// A command-line tool, or one of its subcommands. Every tool has --help, --version, --config FILE and --dump-config.
+// A command-line tool, or one of its subcommands. Every tool has --help and --version; whatever has a body has
+// --config FILE (of several files the last wins, the command line over all) and --dump-config, too.
 class App {
  public:
   App(std::string name, std::string description) : name_(std::move(name)), description_(std::move(description)) {}
 
   Options& options() { return options_; }
-  App& command(std::string name, std::string description);
-  void run(std::function<void()> body) { body_ = std::move(body); }
-  void footer(std::string examples) { footer_ = std::move(examples); }
+  App& command(std::string name, std::string description);              // adds a subcommand; it lives as long as this
+  void run(std::function<void()> body) { body_ = std::move(body); }     // what main runs
+  void footer(std::string examples) { footer_ = std::move(examples); }  // the end of the help text
 
   // Called between reading the command line and config file and the check of required options: fills in what
   // depends on other options (a --task's recipe).

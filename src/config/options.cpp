@@ -65,13 +65,13 @@ struct ElementOf<std::vector<T>> {
 
 Option& Option::choices(std::vector<std::string> allowed) {
   choices_ = std::move(allowed);
-  return *this;
+  return allow_default();
 }
 Option& Option::range(double low, double high) {
   low_ = low;
   high_ = high;
   bounded_ = true;
-  return *this;
+  return allow_default();
 }
 Option& Option::required() {
   required_ = true;
@@ -87,6 +87,26 @@ Option& Option::short_name(char letter) {
 }
 Option& Option::check(std::function<void(const std::string&)> test) {
   test_ = std::move(test);
+  return allow_default();
+}
+
+void Option::allow(const std::string& value) const {
+  require(choices_.empty() || std::ranges::find(choices_, value) != choices_.end(), "--{}: '{}' is not one of: {}",
+          name_, value, fmt::join(choices_, ", "));
+  if (bounded_) {
+    const auto number = parse_number<double>(name_, value);
+    require(number >= low_ && number <= high_, "--{}: {} is not between {} and {}", name_, value, low_, high_);
+  }
+  if (test_) test_(value);
+}
+
+Option& Option::allow_default() {
+  try {
+    for (const auto& value : get())
+      if (!value.empty()) allow(value);
+  } catch (const UserError& error) {
+    throw std::logic_error(fmt::format("a default is not allowed: {}", error.what()));
+  }
   return *this;
 }
 
@@ -95,15 +115,7 @@ bool Option::is_list() const {
 }
 
 void Option::set(const std::vector<std::string>& values) {
-  for (const auto& value : values) {
-    require(choices_.empty() || std::ranges::find(choices_, value) != choices_.end(), "--{}: '{}' is not one of: {}",
-            name_, value, fmt::join(choices_, ", "));
-    if (bounded_) {
-      const auto number = parse_number<double>(name_, value);
-      require(number >= low_ && number <= high_, "--{}: {} is not between {} and {}", name_, value, low_, high_);
-    }
-    if (test_) test_(value);
-  }
+  for (const auto& value : values) allow(value);
   std::visit(
       [&](auto* target) {
         using T = std::remove_pointer_t<decltype(target)>;
@@ -192,7 +204,6 @@ void Options::read_config(const std::string& path) {
 std::string Options::dump() const {
   std::string text, group;
   for (const auto& option : options_) {
-    if (option.positional_) continue;
     if (option.group_ != group) text += fmt::format("{}# {}\n", group.empty() ? "" : "\n", option.group_);
     group = option.group_;
     for (const auto& value : option.get()) {

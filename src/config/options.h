@@ -11,35 +11,43 @@
 namespace nmt {
 
 // One declared option: its name serves the command line (--name), config files (name = value), the help text and dumps.
+// The value it is declared with is the default.
 class Option {
  public:
   using Target = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::vector<int>*,
                               std::vector<double>*, std::vector<std::string>*>;
 
+  // What set() accepts: one of `allowed`; a number in [low, high]; what `test` does not throw a UserError for. They
+  // throw std::logic_error for a default that set() would refuse (text may be empty), so that every dump can be read
+  // again.
   Option& choices(std::vector<std::string> allowed);
-  Option& range(double low, double high);  // bounds included
-  Option& required();
-  Option& positional();
-  Option& short_name(char letter);
-  Option& check(std::function<void(const std::string&)> test);  // throws UserError for a value that is not allowed
+  Option& range(double low, double high);
+  Option& check(std::function<void(const std::string&)> test);
+  Option& required();               // a command line or config file must set it
+  Option& positional();             // words of the command line that belong to no option are its values
+  Option& short_name(char letter);  // -letter is the same as --name
 
   const std::string& name() const { return name_; }
   bool given() const { return given_; }  // on the command line or in a config file
 
-  // Parses and stores; a flag takes true/false. Throws UserError naming the option.
+  // Parses and stores a value, which is given() from then on; all values of a list at once; a flag takes true or false.
+  // Throws UserError, naming the option, for a value of the wrong type or that is not allowed; then nothing is stored.
   void set(const std::vector<std::string>& values);
   std::vector<std::string> get() const;  // the current value as text; round-trips through set
   bool is_flag() const { return std::holds_alternative<bool*>(target_); }
-  bool is_list() const;
+  bool is_list() const;  // takes several values
 
  private:
   friend class Options;
   friend class CommandLine;
 
+  void allow(const std::string& value) const;
+  Option& allow_default();
+
   std::string name_, help_, group_;
   Target target_;
   std::vector<std::string> choices_;
-  double low_, high_;
+  double low_ = 0, high_ = 0;
   bool bounded_ = false, required_ = false, positional_ = false, given_ = false;
   char letter_ = 0;
   std::function<void(const std::string&)> test_;
@@ -49,21 +57,25 @@ class Option {
 // declaration is the default.
 class Options {
  public:
+  // The heading, in help and dumps, of the options that are added from now on.
   void group(std::string title) { group_ = std::move(title); }
 
+  // Declares an option over `value`, which must outlive it. T is bool, int, int64_t, uint64_t, double, std::string, or
+  // a vector of int, double or std::string. Throws std::logic_error where the name is taken.
   template <class T>
   Option& add(std::string name, T& value, std::string help) {
     return add(std::move(name), Option::Target(&value), std::move(help));
   }
 
-  Option* find(const std::string& name);
+  Option* find(const std::string& name);  // null where there is none
   const std::deque<Option>& all() const { return options_; }
   std::deque<Option>& all() { return options_; }
 
-  // Reads `key = value` lines (repeated keys make lists); an unknown key is a UserError with file and line.
-  // Options already given keep their value.
+  // Reads `key = value` lines; repeated keys make lists; # begins a comment. Options already given keep their value:
+  // what counts more is read first. Throws UserError, with file and line, for an unknown key, a key set twice or a
+  // value that is not allowed.
   void read_config(const std::string& path);
-  // What read_config reads. Throws UserError for a value that no line can hold.
+  // The values of all options as read_config reads them. Throws UserError for a value that no line can hold.
   std::string dump() const;
 
  private:

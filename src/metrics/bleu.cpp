@@ -10,6 +10,7 @@
 #include "metrics/ngrams.h"
 #include "metrics/tokenize.h"
 #include "metrics/unicode.h"
+#include "text/lowercase.h"
 
 namespace nmt {
 namespace {
@@ -60,10 +61,10 @@ std::string Bleu::prepare(std::string_view line) const {
   // The Moses tokeniser looks at the case, so there lower case comes after it, as in multi-bleu.perl -lc.
   const bool moses = options_.tokenize == "moses";
   std::string text(line);
-  if (options_.lowercase && !moses) text = metrics::lower(text);
+  if (options_.lowercase && !moses) text = lowercase(text);
   text.resize(metrics::strip_right(text).size());
   if (tokenize_) text = tokenize_(text);
-  if (options_.lowercase && moses) text = metrics::lower(text);
+  if (options_.lowercase && moses) text = lowercase(text);
   return options_.compound_split ? metrics::split_compounds(text) : text;
 }
 
@@ -73,7 +74,7 @@ void Bleu::sentence_statistics(std::string_view hypothesis, std::span<const std:
   std::vector<std::string> texts{prepare(hypothesis)};
   for (const auto reference : references) texts.push_back(prepare(reference));
   std::vector<metrics::Symbols> sequences;
-  for (const auto& text : texts) sequences.push_back(number(metrics::split_words(text)));
+  for (const auto& text : texts) sequences.push_back(number(metrics::split_at_spaces(text)));
 
   const auto length = static_cast<int64_t>(sequences[0].size());
   int64_t closest = static_cast<int64_t>(sequences[1].size());

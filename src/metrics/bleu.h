@@ -16,7 +16,7 @@ struct BleuOptions {
   double smooth_value = -1;           // of floor and add-k; negative: 0.1 and 1
   bool effective_order = false;       // leave out the orders that the hypothesis is too short for (sentence scores)
 
-  void declare(Options& options);
+  void declare(Options& options);  // of the subcommand
 };
 
 // BLEU-4 (Papineni et al. 2002) with the figures of sacreBLEU 2 (Post 2018).
@@ -39,6 +39,8 @@ class Bleu : public Metric {
   std::function<std::string(std::string_view)> tokenize_;
 };
 
+// The score of a corpus, a line a sentence; references[r] is the r-th reference of every line. Throws UserError where
+// they differ in their number of lines, or there is no line or no reference.
 Score corpus_bleu(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
                   const BleuOptions& options = {});
 

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "metrics/ngrams.h"
 #include "metrics/unicode.h"
+#include "text/lowercase.h"
 
 namespace nmt {
 namespace {
@@ -15,7 +16,7 @@ bool is_punctuation(char c) {  // ASCII
 // Words for the word n-grams: one punctuation mark is split off, the last character before the first one.
 std::vector<std::string_view> chrf_words(std::string_view text) {
   std::vector<std::string_view> words;
-  for (const auto word : metrics::split_words(text)) {
+  for (const auto word : metrics::split_at_spaces(text)) {
     const size_t cut = word.size() == 1 ? 0 : is_punctuation(word.back()) ? word.size() - 1 : is_punctuation(word[0]);
     if (cut > 0) words.push_back(word.substr(0, cut));
     words.push_back(word.substr(cut));
@@ -47,7 +48,7 @@ void Chrf::sentence_statistics(std::string_view hypothesis, std::span<const std:
   std::vector<metrics::Symbols> characters, words;
   metrics::WordNumbers number;
   for (auto& text : texts) {
-    if (options_.lowercase) text = metrics::lower(text);
+    if (options_.lowercase) text = lowercase(text);
     auto& symbols = characters.emplace_back();
     for (const char32_t c : to_utf32(text))
       if (options_.whitespace || !metrics::is_space(c)) symbols.push_back(c);

@@ -14,7 +14,7 @@ struct ChrfOptions {
   bool eps_smoothing = false;  // mean of the orders' F scores with 1e-16 for nothing, as chrF++.py and NLTK have it,
                                // instead of the F score of mean precision and recall over the orders that occur
 
-  void declare(Options& options);
+  void declare(Options& options);  // of the subcommand
 };
 
 // chrF (Popović 2015) and chrF++ (Popović 2017) with the figures of sacreBLEU 2. Of several references the one with the
@@ -37,6 +37,8 @@ class Chrf : public Metric {
   ChrfOptions options_;
 };
 
+// The score of a corpus, a line a sentence; references[r] is the r-th reference of every line. Throws UserError where
+// they differ in their number of lines, or there is no line or no reference.
 Score corpus_chrf(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
                   const ChrfOptions& options = {});
 

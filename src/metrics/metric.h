@@ -16,7 +16,7 @@ class Metric {
  public:
   virtual ~Metric() = default;
 
-  virtual size_t statistics_size() const = 0;
+  virtual size_t statistics_size() const = 0;  // numbers of one sentence
 
   // Writes the sufficient statistics of one sentence, statistics_size() numbers. At least one reference.
   virtual void sentence_statistics(std::string_view hypothesis, std::span<const std::string_view> references,
@@ -36,11 +36,11 @@ class CorpusStatistics {
   CorpusStatistics(const Metric& metric, std::span<const std::string> hypotheses,
                    std::span<const std::vector<std::string>> references);
 
-  size_t size() const { return values_.size() / width_; }
+  size_t size() const { return values_.size() / width_; }  // lines
   std::span<const double> row(size_t line) const { return std::span(values_).subspan(line * width_, width_); }
 
-  Score score() const;                 // of the corpus
-  Score sentence_score(size_t) const;  // of one line
+  Score score() const;                      // of the corpus
+  Score sentence_score(size_t line) const;  // line < size()
 
   // Scores of resamples with replacement (Efron and Tibshirani 1993; Koehn 2004): trial t takes the lines that
   // Random(seed, t) draws, the same lines for each system. sacreBLEU draws with another generator, so its interval

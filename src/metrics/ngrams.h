@@ -12,7 +12,7 @@ namespace nmt::metrics {
 
 using Symbols = std::vector<uint32_t>;
 
-// Numbers words so that equal words, and only they, have equal numbers.
+// Numbers words so that equal words, and only they, have equal numbers. The words' text must outlive it.
 class WordNumbers {
  public:
   Symbols operator()(std::span<const std::string_view> words) {

@@ -27,11 +27,11 @@ void Ter::sentence_statistics(std::string_view hypothesis, std::span<const std::
   const auto prepare = [&](std::string_view line) -> std::string_view {
     return texts.emplace_back(metrics::tokenize_tercom(metrics::strip_right(line), options_));
   };
-  const auto own = number(metrics::split_words(prepare(hypothesis)));
+  const auto own = number(metrics::split_at_spaces(prepare(hypothesis)));
   size_t edits = std::numeric_limits<size_t>::max(), lengths = 0;
   for (const auto reference : references) {
     // sacreBLEU prepares references twice, which shows where the first time makes new entities or words in 's.
-    const auto other = number(metrics::split_words(prepare(prepare(reference))));
+    const auto other = number(metrics::split_at_spaces(prepare(prepare(reference))));
     edits = std::min(edits, metrics::edits_with_shifts(own, other));
     lengths += other.size();
   }
@@ -48,12 +48,6 @@ std::string Ter::settings() const {
   const auto yes = [](bool value) { return value ? "yes" : "no"; };
   return fmt::format("case:{}|tok:tercom|norm:{}|punct:{}|asian:{}", options_.case_sensitive ? "mixed" : "lc",
                      yes(options_.normalized), yes(!options_.no_punct), yes(options_.asian_support));
-}
-
-Score corpus_ter(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
-                 const TerOptions& options) {
-  const Ter metric(options);
-  return CorpusStatistics(metric, hypotheses, references).score();
 }
 
 }  // namespace nmt

@@ -7,7 +7,7 @@
 namespace nmt {
 
 struct TerOptions : metrics::TercomOptions {
-  void declare(Options& options);
+  void declare(Options& options);  // of the subcommand
 };
 
 // Translation edit rate (Snover et al. 2006): insertions, deletions, substitutions and shifts of word sequences, over
@@ -25,8 +25,5 @@ class Ter : public Metric {
  private:
   TerOptions options_;
 };
-
-Score corpus_ter(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
-                 const TerOptions& options = {});
 
 }  // namespace nmt

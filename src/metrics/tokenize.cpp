@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "metrics/unicode.h"
+#include "text/lowercase.h"
 
 namespace nmt::metrics {
 namespace {
@@ -94,7 +95,7 @@ std::string tokenize_characters(std::string_view line) {
 }
 
 std::string tokenize_tercom(std::string_view line, const TercomOptions& options) {
-  std::string text = options.case_sensitive ? std::string(line) : lower(line);
+  std::string text = options.case_sensitive ? std::string(line) : lowercase(line);
   if (options.normalized) {
     replace_all(text, "\n-", "");
     replace_all(text, "\n", " ");
@@ -106,7 +107,7 @@ std::string tokenize_tercom(std::string_view line, const TercomOptions& options)
   if (options.no_punct)
     std::erase_if(text, [](char c) { return std::string_view(".,?:;!\"()").find(c) != std::string_view::npos; });
   if (options.asian_support && (options.normalized || options.no_punct)) text = split_asian(text, options);
-  return fmt::format("{}", fmt::join(split_words(text), " "));
+  return fmt::format("{}", fmt::join(split_at_spaces(text), " "));
 }
 
 std::string split_compounds(std::string_view tokenized) {

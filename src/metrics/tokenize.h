@@ -4,7 +4,7 @@
 #include <string_view>
 
 // Tokenisers of the published scores. Each returns the line with white space around its tokens: the tokens are the
-// words that split_words finds.
+// words that split_at_spaces finds.
 namespace nmt::metrics {
 
 // mteval-v13a, WMT's: `<skipped>` and four XML entities, then ASCII punctuation; a period, a comma or a dash inside a
@@ -14,6 +14,7 @@ std::string tokenize_13a(std::string_view line);
 // mteval-v14 --international-tokenization: punctuation (\p{P}) beside a non-number, and symbols (\p{S}).
 std::string tokenize_international(std::string_view line);
 
+// Each character that is no white space is a token.
 std::string tokenize_characters(std::string_view line);
 
 // The normaliser of tercom (Snover et al. 2006), option by option as sacreBLEU's TER has them. One space between

@@ -1,10 +1,5 @@
 #include "metrics/unicode.h"
 
-#include <unicode/bytestream.h>
-#include <unicode/casemap.h>
-
-#include "base/error.h"
-
 namespace nmt::metrics {
 namespace {
 
@@ -28,7 +23,7 @@ bool is_space(char32_t c) {
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-std::vector<std::string_view> split_words(std::string_view text) {
+std::vector<std::string_view> split_at_spaces(std::string_view text) {
   std::vector<std::string_view> words;
   size_t start = 0;
   for (size_t i = 0; i < text.size();) {
@@ -54,16 +49,6 @@ std::string_view strip_right(std::string_view text) {
     }
   }
   return text;
-}
-
-std::string lower(std::string_view text) {
-  std::string result;
-  icu::StringByteSink<std::string> sink(&result);
-  UErrorCode status = U_ZERO_ERROR;
-  icu::CaseMap::utf8ToLower("", 0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink, nullptr,
-                            status);
-  if (U_FAILURE(status)) fail("cannot lower-case a line of {} bytes: {}", text.size(), u_errorName(status));
-  return result;
 }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {

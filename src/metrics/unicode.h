@@ -4,19 +4,18 @@
 #include <string_view>
 #include <vector>
 
-// Text as the published scorers see it: Python's idea of white space and lower case. All strings are UTF-8.
+// Text as the published scorers see it: Python's idea of white space. All strings are UTF-8.
 namespace nmt::metrics {
 
 // What str.isspace() of Python holds for white space (so U+0085, U+00A0, U+001C to U+001F, U+3000 too).
 bool is_space(char32_t character);
 
-std::vector<std::string_view> split_words(std::string_view text);  // str.split(): no empty words
-std::string_view strip_right(std::string_view text);               // str.rstrip()
+// str.split() and str.rstrip() of Python: the words between white space, none empty, and the text without the white
+// space at its end. The results are parts of `text`; malformed bytes are no white space.
+std::vector<std::string_view> split_at_spaces(std::string_view text);
+std::string_view strip_right(std::string_view text);
 
-// Full lower-casing of the Unicode standard, of no particular language: U+0130 becomes two characters, a final capital
-// sigma the final small one.
-std::string lower(std::string_view text);
-
+// Replaces each `from` (not empty), from left to right; what is put in is not searched.
 void replace_all(std::string& text, std::string_view from, std::string_view to);
 
 // One left-to-right pass: each pair of neighbours a, b with first(a) and second(b) becomes

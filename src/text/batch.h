@@ -24,7 +24,7 @@ struct Batch {
   // Closes a sentence pair whose ids, with </s>, were appended to source and target.
   void close_pair(int64_t pair);
 
-  // The pairs [begin, end) as a batch of their own: a device's share, or a step of gradient accumulation.
+  // The pairs [begin, end) as a batch of their own; 0 <= begin <= end <= sentences().
   Batch slice(int64_t begin, int64_t end) const;
 
   bool operator==(const Batch&) const = default;
@@ -35,6 +35,7 @@ struct PairLength {
   int32_t source = 0, target = 0;
 };
 
+// What a batch may hold at most.
 struct BatchLimits {
   int64_t sentences, source_words, target_words;  // words count every token with </s>, no padding
 };

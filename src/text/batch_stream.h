@@ -36,8 +36,6 @@ class BatchStream {
 
   TrainingBatch next();
 
-  uint64_t windows() const { return windows_; }  // in an epoch
-
  private:
   uint64_t window_border(uint64_t window) const;
   void load_window();
@@ -46,7 +44,7 @@ class BatchStream {
   const BatchLimits limits_;
   const bool shuffle_pairs_, shuffle_batches_;
   const uint64_t pair_seed_, batch_seed_;
-  uint64_t windows_;
+  uint64_t windows_;  // in an epoch
   Position position_;
 
   // The window at position_: batch i takes the pairs order_[runs_[i].first .. runs_[i].second).

@@ -27,7 +27,7 @@ struct DataOptions {
   int64_t shuffle_memory = 2048;  // MiB
 
   void declare(Options& options);
-  BatchLimits limits() const;
+  BatchLimits limits() const;  // of one batch, as these options together set them
 };
 
 }  // namespace nmt

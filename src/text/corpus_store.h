@@ -30,10 +30,9 @@ class SentenceStore {
   void finish();  // after the last append, before the first fetch
 
   int64_t size() const { return static_cast<int64_t>(index_.size()); }
-  PairLength length(int64_t pair) const;
+  PairLength length(int64_t pair) const;  // tokens of its two sides
   bool in_memory() const { return descriptor_ < 0; }
-  int64_t memory_bytes() const;
-  int64_t file_bytes() const { return in_memory() ? 0 : end_; }
+  int64_t memory_bytes() const;  // taken by index and records
 
   // Where each of these pairs' records starts: in memory, or in `buffer`, which then takes the records from the file,
   // in the file's order and with as few requests as the gaps between them allow. It must outlive the pointers.

@@ -2,9 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "text/vocab_sentencepiece.h"
-#include "text/wordpiece.h"
-#include "text/words.h"
+#include "text/vocab_types.h"
 
 namespace nmt {
 namespace {
@@ -20,13 +18,12 @@ std::shared_ptr<const Vocab> Vocab::load(const std::string& path) {
 std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::string& name) {
   require(!bytes.empty(), "{} is empty, not a vocabulary", name);
   require(static_cast<int64_t>(bytes.size()) <= kMaxBytes, "{} is too large for a vocabulary", name);
-  if (WordsVocab::recognises(bytes)) return std::make_shared<WordsVocab>(std::move(bytes), name);
-  if (WordPieceVocab::recognises(bytes)) return std::make_shared<WordPieceVocab>(std::move(bytes), name);
-  if (SentencePieceVocab::recognises(bytes)) return std::make_shared<SentencePieceVocab>(std::move(bytes), name);
-  user_error(
-      "{} is not a vocabulary: expected a SentencePiece model, a vocab.txt with the line [UNK], or a file that begins "
-      "with {}",
-      name, WordsVocab::kMagic);
+  std::vector<std::string_view> files;
+  for (const VocabType& type : vocab_types()) {
+    if (type.recognises(bytes)) return type.load(std::move(bytes), name);
+    if (files.empty() || files.back() != type.file) files.push_back(type.file);
+  }
+  user_error("{} is not a vocabulary: expected {}", name, fmt::join(files, ", or "));
 }
 
 void Vocab::check_id(int64_t id) const {

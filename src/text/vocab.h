@@ -18,16 +18,15 @@ class Vocab {
   Vocab(const Vocab&) = delete;
   Vocab& operator=(const Vocab&) = delete;
 
-  // Reads a vocabulary; its kind is told by its content: a SentencePiece model (unigram, BPE, word, char), BERT's
-  // vocab.txt (WordPiece) or a words vocabulary of this project. Throws UserError where it is none of these, is damaged
-  // or has no end-of-sentence piece; `name` stands for the file in messages.
+  // Reads a vocabulary; its kind is told by its content (see vocab_types). Throws UserError where it is none of these,
+  // is damaged or has no end-of-sentence piece; `name` stands for the file in messages.
   static std::shared_ptr<const Vocab> load(const std::string& path);
   static std::shared_ptr<const Vocab> from_bytes(std::string bytes, const std::string& name);
 
   // The serialised form: from_bytes(v.bytes(), name) equals v.
   const std::string& bytes() const { return bytes_; }
 
-  virtual std::string type() const = 0;  // "bpe", "unigram", "wordpiece", "words"; "word" and "char" of SentencePiece
+  virtual std::string type() const = 0;  // a name of vocab_types, or another kind that its files can hold
   virtual int size() const = 0;
   virtual int eos_id() const = 0;  // ends every sentence; never the result of encode
   virtual int unk_id() const = 0;  // stands for text that has no piece
@@ -35,7 +34,8 @@ class Vocab {
   // Ids of a line of text, without the end-of-sentence id; an empty or blank line gives none.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
 
-  // The text of ids; control pieces (end of sentence, padding) give none, so trailing ones need not be removed.
+  // The text of ids, always one line; control pieces (end of sentence, padding) give none, so trailing ones need not be
+  // removed.
   // Throws UserError for an id outside [0, size()).
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
 
@@ -55,7 +55,7 @@ class Vocab {
 
  protected:
   explicit Vocab(std::string bytes) : bytes_(std::move(bytes)) {}
-  void check_id(int64_t id) const;
+  void check_id(int64_t id) const;  // throws UserError for an id outside [0, size())
 
  private:
   std::string bytes_;

@@ -3,17 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/philox.h"
-#include "base/utf8.h"
 
 namespace nmt {
-namespace {
-
-constexpr int64_t kWarnings = 3;  // lines of one file that are named
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-}  // namespace
 
 TrainingLines::TrainingLines(std::vector<std::string> paths, int64_t max_lines, uint64_t seed)
     : paths_(std::move(paths)) {
@@ -29,33 +21,11 @@ bool TrainingLines::next(std::string& line) {
 }
 
 bool TrainingLines::read(std::string& line) {
-  for (;;) {
-    if (reader_ && reader_->next(line)) {
-      repair(line);
-      return true;
-    }
-    if (repaired_ > kWarnings) log::warn("{}: {} malformed lines in all", reader_->name(), repaired_);
-    repaired_ = 0;
-    reader_.reset();
+  while (!reader_ || !reader_->next(line)) {
     if (file_ == paths_.size()) return false;
-    reader_ = std::make_unique<LineReader>(paths_[file_++]);
+    reader_.emplace(paths_[file_++], OnNul::kReplace);
   }
-}
-
-void TrainingLines::repair(std::string& line) {
-  const bool valid = is_valid_utf8(line), nul = line.find('\0') != line.npos;
-  if (valid && !nul) return;
-  if (++repaired_ <= kWarnings)
-    log::warn("{}:{}: {}; replaced by U+FFFD", reader_->name(), reader_->line_number(),
-              valid ? "NUL bytes" : "not valid UTF-8");
-  std::string repaired;
-  for (const char c : repair_utf8(line)) {
-    if (c == '\0')
-      repaired += kReplacement;
-    else
-      repaired += c;
-  }
-  line = std::move(repaired);
+  return true;
 }
 
 // Algorithm R (Vitter 1985), then back into the order of the text.

@@ -10,6 +10,7 @@ namespace nmt {
 class SentencePieceVocab : public Vocab {
  public:
   static bool recognises(std::string_view bytes);  // a guess by the first field
+  // Throws UserError for a damaged model, or one without an unknown or end-of-sentence piece.
   SentencePieceVocab(std::string bytes, const std::string& name);
   ~SentencePieceVocab() override;
 

@@ -27,18 +27,24 @@ struct VocabTraining {
   std::string merges;
 
   void declare(Options& options);
+
+  // Throws UserError for an option that the type does not take (it is refused, not ignored) and for wrong values.
+  void validate() const;
 };
 
-// How a vocabulary fits a text. Words are what white space separates, punctuation included.
+// How a vocabulary fits a text, each word as often as it occurs. Words are what split_words gives, punctuation
+// included.
 struct VocabFit {
   int64_t words = 0, known = 0;  // known: without an unknown piece
   int64_t pieces = 0, unknown = 0;
 
-  std::string text() const;  // "coverage 99.98% of 123,456 words, 1.12 pieces a word, 0.01% of them unknown"
+  std::string text() const;  // "coverage 99.980% of 123456 words, 1.1200 pieces a word, 0.010% of them unknown"
 };
 
-// The same for any number of threads.
+// Encodes each word by itself; the same for any number of threads.
 VocabFit measure_fit(const Vocab& vocab, const WordCounts& words, int threads);
+
+// Adds the words of a text to the counts.
 void count_words(std::string_view text, WordCounts& counts);
 
 struct TrainedVocab {
@@ -48,7 +54,7 @@ struct TrainedVocab {
 };
 
 // Reads the text once (plain, gzip, zstd or standard input), trains, and loads the result. Deterministic: depends on
-// the text and the settings only. Malformed UTF-8 and NUL become U+FFFD, with a warning that names file and line.
+// the text and the settings only. The text is cleaned as LineCleaner does, NUL bytes become U+FFFD.
 // Throws UserError for options that do not go together, an empty text or a size that does not fit it.
 TrainedVocab train_vocab(const VocabTraining& settings);
 

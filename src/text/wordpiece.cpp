@@ -1,7 +1,6 @@
 #include "text/wordpiece.h"
 
 #include <algorithm>
-#include <array>
 
 #include <unicode/uchar.h>
 
@@ -11,9 +10,7 @@
 namespace nmt {
 namespace {
 
-constexpr std::string_view kContinues = "##";
 constexpr int kMaxCharacters = 200;
-constexpr std::array<std::string_view, 6> kSpecial = {"[PAD]", "[CLS]", "[SEP]", "[MASK]", "</s>", "<s>"};
 
 bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
@@ -24,9 +21,9 @@ bool has_upper_case(std::string_view piece) {
 }  // namespace
 
 bool WordPieceVocab::recognises(std::string_view bytes) {
-  for (size_t at = bytes.find("[UNK]"); at != bytes.npos; at = bytes.find("[UNK]", at + 5)) {
-    const bool begins = at == 0 || bytes[at - 1] == '\n';
-    if (begins && (at + 5 == bytes.size() || bytes[at + 5] == '\n' || bytes[at + 5] == '\r')) return true;
+  for (size_t at = bytes.find(kUnknown); at != bytes.npos; at = bytes.find(kUnknown, at + 1)) {
+    const auto rest = bytes.substr(at + kUnknown.size());
+    if ((at == 0 || bytes[at - 1] == '\n') && (rest.empty() || rest[0] == '\n' || rest[0] == '\r')) return true;
   }
   return false;
 }
@@ -55,13 +52,17 @@ WordPieceVocab::WordPieceVocab(std::string file, const std::string& name) : Voca
     upper_case = upper_case || has_upper_case(piece);
     accents = accents || fold_accents(piece) != piece;
   }
-  unk_ = find("[UNK]");
+  unk_ = find(kUnknown);
   eos_ = find("</s>") >= 0 ? find("</s>") : find("[SEP]");
+  require(unk_ >= 0, "{} has no unknown piece: add a line {}", name, kUnknown);
   require(eos_ >= 0, "{} has no end-of-sentence piece: add a line [SEP] or </s>", name);
   casing_ = {.lowercase = !upper_case, .strip_accents = !upper_case && !accents};
 }
 
-bool WordPieceVocab::is_control(int id) const { return std::ranges::find(kSpecial, pieces_[id]) != kSpecial.end(); }
+bool WordPieceVocab::is_control(int id) const {
+  const auto piece = pieces_[id];
+  return piece == "</s>" || piece == "<s>" || (piece != kUnknown && std::ranges::count(kSpecial, piece) > 0);
+}
 
 bool WordPieceVocab::encode_word(const std::string& word, std::vector<int32_t>& ids) const {
   if (std::ranges::count_if(word, begins_character) > kMaxCharacters) return false;

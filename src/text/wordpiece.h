@@ -18,7 +18,11 @@ namespace nmt {
 // replaced by the usual ones.
 class WordPieceVocab : public Vocab {
  public:
-  static bool recognises(std::string_view bytes);  // it has the line [UNK]
+  static constexpr std::string_view kUnknown = "[UNK]", kContinues = "##";
+  static constexpr std::string_view kSpecial[] = {"[PAD]", kUnknown, "[CLS]", "[SEP]", "[MASK]"};  // of BERT
+
+  static bool recognises(std::string_view bytes);  // a guess: it has a line that begins with [UNK]
+  // Throws UserError where a line is no piece, or the unknown or end-of-sentence piece is missing.
   WordPieceVocab(std::string bytes, const std::string& name);
 
   std::string type() const override { return "wordpiece"; }

@@ -1,20 +1,19 @@
 #include "text/wordpiece_trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/wordpiece_tokens.h"
+#include "text/wordpiece.h"
 
 namespace nmt {
 namespace {
 
-constexpr std::array<std::string_view, 5> kSpecial = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
-constexpr std::string_view kContinues = "##";
+constexpr auto& kSpecial = WordPieceVocab::kSpecial;
+constexpr auto kContinues = WordPieceVocab::kContinues;
 
 uint64_t key_of(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right);
@@ -98,9 +97,9 @@ class PairHeap {
   std::vector<int32_t> heap_;
 };
 
-class Trainer {
+class PieceTrainer {
  public:
-  Trainer(const WordCounts& words, double coverage) : pairs_(units_) {
+  PieceTrainer(const WordCounts& words, double coverage) : pairs_(units_) {
     const auto sorted = by_count(words);
     const auto alphabet = characters(sorted, coverage);
     for (const auto& [word, count] : sorted) add_word(to_utf32(word), count, alphabet);
@@ -289,8 +288,8 @@ class Trainer {
 }  // namespace
 
 std::string train_wordpiece(const WordCounts& words, int size, double coverage) {
-  Trainer trainer(words, coverage);
-  const auto pieces = [&] { return static_cast<int>(kSpecial.size() + trainer.units().size()); };
+  PieceTrainer trainer(words, coverage);
+  const auto pieces = [&] { return static_cast<int>(std::size(kSpecial) + trainer.units().size()); };
   require(size >= pieces(),
           "--size {} is too small: the text has {} single-character pieces, so at least {} are needed", size,
           trainer.alphabet_size(), pieces());

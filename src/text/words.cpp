@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "text/lowercase.h"
 
 namespace nmt {
 namespace {

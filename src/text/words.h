@@ -25,9 +25,9 @@ class WordsVocab : public Vocab {
   static constexpr std::string_view kUnknown = "<unk>", kEnd = "</s>";
 
   static bool recognises(std::string_view bytes) { return bytes.starts_with(kMagic); }
-  WordsVocab(std::string bytes, const std::string& name);
+  WordsVocab(std::string bytes, const std::string& name);  // throws UserError, with file and line, for a damaged file
 
-  // The words vocabulary of a text: its most frequent words (equal counts by their bytes), at most size - 2 of them,
+  // The file of a text's vocabulary: its most frequent words (equal counts by their bytes), at most size - 2 of them,
   // each at least min_count times there.
   static std::string train(const WordCounts& counts, int size, int64_t min_count, const WordsStyle& style);
 

@@ -12,7 +12,8 @@ namespace nmt {
 
 constexpr std::string_view kJoiner = "@@";  // ends every piece that continues in the next one
 
-// Words of a text: separated by ASCII white space (space, tab, carriage return, vertical tab, form feed, newline).
+// Words of a text: separated by ASCII white space (space, tab, carriage return, vertical tab, form feed, newline), none
+// empty. The results are parts of `text`.
 std::vector<std::string_view> split_words(std::string_view text);
 
 // Undoes `@@ ` splitting: a token that ends with `@@` loses it and is joined to the next one; what is left of `@@` at
@@ -39,7 +40,7 @@ class BpeMerges {
   bool attached() const { return attached_; }
   const std::vector<Merge>& merges() const { return merges_; }
 
-  // The pieces of a word; all but the last carry `@@`.
+  // The pieces of a word; all but the last carry `@@`. Malformed UTF-8 becomes U+FFFD; an empty word has none.
   std::vector<std::string> split(std::string_view word) const;
 
  private:

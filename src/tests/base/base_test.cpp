@@ -3,6 +3,8 @@
 #include <fstream>
 #include <numeric>
 
+#include <sys/stat.h>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
@@ -79,6 +81,31 @@ TEST_CASE("a device is written to and not replaced") {
   CHECK_THROWS_AS(AtomicFile(folder.path()), UserError);
 }
 
+TEST_CASE("a link stays, and the file that it leads to is replaced") {
+  const TempFolder folder;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    AtomicFile file(folder / name);
+    file.write(text);
+    file.commit();
+  };
+  std::filesystem::create_directories(folder / "there/deep");
+  std::filesystem::create_symlink("there/middle", folder / "link");
+  std::filesystem::create_symlink(folder / "there/deep/file", folder / "there/middle");
+  for (const char* text : {"made", "replaced"}) {  // by a link that leads to nothing yet, then to a file
+    write("link", text);
+    CHECK(std::filesystem::is_symlink(folder / "link"));
+    CHECK(std::filesystem::is_symlink(folder / "there/middle"));
+    CHECK(!std::filesystem::is_symlink(folder / "there/deep/file"));
+    CHECK(read_file(folder / "there/deep/file") == text);
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder / "there/deep"), {}) == 1);
+  std::filesystem::create_symlink("round", folder / "round");
+  CHECK_THROWS_AS(write("round", "never"), UserError);
+  std::filesystem::create_symlink("/dev/null", folder / "null");
+  write("null", "nothing");
+  CHECK(std::filesystem::is_symlink(folder / "null"));
+}
+
 TEST_CASE("a full disk is reported and leaves the old file") {
   const TempFolder folder;
   if (std::filesystem::exists("/dev/full")) {
@@ -114,6 +141,24 @@ TEST_CASE("lines are split at newlines only") {
     auto bytes = read_file(folder / "plain." + tool);
     std::ofstream(folder / "cut") << bytes.substr(0, bytes.size() - 5);
     CHECK_THROWS_AS(read_lines(folder / "cut"), UserError);
+    std::ofstream(folder / "twice") << bytes << bytes;
+    CHECK(read_lines(folder / "twice").size() == 7);  // "last" and "a" are one line
+    std::ofstream(folder / "more") << bytes << "\x28more";
+    if (tool == "zstd") CHECK_THROWS_AS(read_lines(folder / "more"), UserError);
+    // Through a pipe, which nobody can look into before.
+    const std::string pipe = folder / "pipe." + tool;
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    for (const std::string& name : {"plain." + tool, std::string("cut"), std::string("plain")}) {
+      REQUIRE(std::system(fmt::format("cat {} > {} &", folder / name, pipe).c_str()) == 0);
+      if (name == "cut")
+        CHECK_THROWS_AS(read_lines(pipe), UserError);
+      else
+        CHECK(read_lines(pipe) == read_lines(folder / "plain"));
+    }
+  }
+  for (const char* start : {"(", "\x1f", "\x28\xb5\x2f"}) {  // no more than the beginning of a format's mark
+    std::ofstream(folder / "start") << start;
+    CHECK(read_lines(folder / "start") == std::vector<std::string>{start});
   }
   CHECK_THROWS_AS(read_lines(folder / "absent"), UserError);
   CHECK_THROWS_AS(read_lines(folder.path()), UserError);

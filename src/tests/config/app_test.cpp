@@ -189,20 +189,21 @@ TEST_CASE("help and version need nothing else", "[config]") {
   CHECK(v.runs == 0);
 }
 
-TEST_CASE("the command line wins over config files, the first file over the second", "[config]") {
+TEST_CASE("the command line wins over config files, the last file over the first", "[config]") {
   Tool t;
   std::ofstream(t.folder / "one") << "count = 5\nkind = large\noutput = from-file\n";
-  std::ofstream(t.folder / "two") << "kind = small\nverbose = true\n";
+  std::ofstream(t.folder / "two") << "count = 4\nkind = small\nverbose = true\n";
   REQUIRE(t.call({"--config", t.folder / "one", "--config", t.folder / "two", "--count", "6"}) == 0);
   CHECK(t.count == 6);
-  CHECK(t.kind == "large");
+  CHECK(t.kind == "small");
   CHECK(t.verbose);
   CHECK(t.output == "from-file");  // and fills what is required
 }
 
 TEST_CASE("a dumped configuration gives the same run", "[config]") {
   Tool t;
-  CHECK(t.call({"--output", "o", "--count", "9", "--weights", "0.1", "2", "--no-tied", "--dump-config"}) == 0);
+  CHECK(t.call({"a", "b", "--output", "o", "--count", "9", "--weights", "0.1", "2", "--no-tied", "--dump-config"}) ==
+        0);
   CHECK(t.runs == 0);
   std::ofstream(t.folder / "dumped") << t.out;
   Tool again;
@@ -212,6 +213,7 @@ TEST_CASE("a dumped configuration gives the same run", "[config]") {
   CHECK(again.weights == std::vector<double>{0.1, 2});
   CHECK_FALSE(again.tied);
   CHECK(again.output == "o");
+  CHECK(again.input == std::vector<std::string>{"a", "b"});
 }
 
 TEST_CASE("prepare fills in between reading and checking", "[config]") {
@@ -232,9 +234,11 @@ TEST_CASE("prepare fills in between reading and checking", "[config]") {
 }
 
 TEST_CASE("subcommands have options of their own", "[config]") {
-  const auto call = [](std::vector<std::string> words, std::string& err) {
+  const auto call = [](std::vector<std::string> words, std::string& err, bool has_body = true) {
     App app("nmt-many", "Several tools");
-    int a = 1, b = 1, ran = 0;
+    int a = 1, b = 1, seed = 1, ran = 0;
+    app.options().add("seed", seed, "Of the tool itself");
+    if (has_body) app.run([&] { ran = seed; });
     App& first = app.command("first", "The first");
     first.options().add("value", a, "A");
     first.run([&] { ran = 10 + a; });
@@ -252,12 +256,18 @@ TEST_CASE("subcommands have options of their own", "[config]") {
     return code == 0 ? ran : -code;
   };
   std::string err;
+  CHECK(call({"--seed", "2"}, err) == 2);
+  CHECK(call({"--seed", "2", "first"}, err) == -2);
+  CHECK(err == "nmt-many: error: --seed stands before the command first, whose own options follow it\n");
+  CHECK(call({"--dump-config", "first"}, err) == -2);
+  CHECK(call({"--config", "nowhere", "first", "--value", "5"}, err) == -2);
+  CHECK(contains(err, "--config stands before"));
   CHECK(call({"first"}, err) == 11);
   CHECK(call({"first", "--value", "5"}, err) == 15);
   CHECK(call({"second", "--value", "6"}, err) == 26);
   CHECK(call({"second"}, err) == -2);
   CHECK(contains(err, "--value is missing"));
-  CHECK(call({}, err) == -2);
+  CHECK(call({}, err, false) == -2);
   CHECK(call({"third"}, err) == -2);
   CHECK(err.starts_with("nmt-many: error: "));
 }

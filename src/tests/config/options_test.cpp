@@ -239,6 +239,19 @@ TEST_CASE("config files", "[config]") {
   }
 }
 
+TEST_CASE("a default must be a value that could be given", "[config]") {
+  Options options;
+  int count = 0;
+  std::string kind = "huge", none;
+  std::vector<int> sizes{1, 20};
+  CHECK_THROWS_AS(options.add("count", count, "").range(1, 10), std::logic_error);
+  CHECK_THROWS_AS(options.add("kind", kind, "").choices({"small", "large"}), std::logic_error);
+  CHECK_THROWS_AS(options.add("sizes", sizes, "").range(1, 10), std::logic_error);
+  CHECK_THROWS_AS(options.add("other", kind, "").check([](const std::string&) { user_error("never"); }),
+                  std::logic_error);
+  options.add("none", none, "").choices({"small", "large"});
+}
+
 TEST_CASE("no number of threads means one a core", "[config]") {
   Options options;
   int threads = 0;

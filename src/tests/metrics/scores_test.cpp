@@ -25,6 +25,11 @@ const std::vector<Lines> kReferences = {
     {"A cat sat on a mat.", "Green ideas were asleep, he said - 3,000!", "", "two words", "e f g a b c d"}};
 const std::span<const Lines> kOne = std::span(kReferences).first(1), kTwo = kReferences;
 
+Score corpus_ter(const Lines& hypotheses, std::span<const Lines> references, const TerOptions& options = {}) {
+  const Ter metric(options);
+  return CorpusStatistics(metric, hypotheses, references).score();
+}
+
 // The line without the version, which is nmt's own.
 std::string line(const Score& score) {
   std::string text = score.text(4);

@@ -4,6 +4,7 @@
 #include "metrics/moses.h"
 #include "metrics/unicode.h"
 #include "tests/catch.h"
+#include "text/lowercase.h"
 
 using namespace nmt;
 using namespace nmt::metrics;
@@ -12,27 +13,28 @@ namespace {
 
 std::string joined(const std::string& tokenized) {
   std::string text;
-  for (const auto word : split_words(tokenized)) text.append(text.empty() ? "" : " ").append(word);
+  for (const auto word : split_at_spaces(tokenized)) text.append(text.empty() ? "" : " ").append(word);
   return text;
 }
 
 }  // namespace
 
 TEST_CASE("white space is Python's") {
-  CHECK(split_words("").empty());
-  CHECK(split_words(" \t ").empty());
+  CHECK(split_at_spaces("").empty());
+  CHECK(split_at_spaces(" \t ").empty());
   const std::string text = "a\u00a0b\u2028c\u3000d\x1c\u0085e\u200bf g ";
-  CHECK(split_words(text) == std::vector<std::string_view>{"a", "b", "c", "d", "e\u200bf", "g"});
+  CHECK(split_at_spaces(text) == std::vector<std::string_view>{"a", "b", "c", "d", "e\u200bf", "g"});
   CHECK(strip_right("x y\u3000\r\u0085 ") == "x y");
   CHECK(strip_right("\u00e0") == "\u00e0");  // ends in byte A0
   CHECK(strip_right("\u2003").empty());
-  CHECK(split_words("\xe2\x80") == std::vector<std::string_view>{"\xe2\x80"});  // cut off
+  CHECK(split_at_spaces("\xe2\x80") == std::vector<std::string_view>{"\xe2\x80"});  // cut off
 }
 
 TEST_CASE("lower case is Unicode's, of no language") {
-  CHECK(lower("ÄSS ΟΔΟΣ, ΣΑΣ.") == "äss οδος, σας.");
-  CHECK(lower("İI") == "i\u0307i");
-  CHECK(lower("").empty());
+  CHECK(lowercase("ÄSS ΟΔΟΣ, ΣΑΣ.") == "äss οδος, σας.");
+  CHECK(lowercase("İI") == "i\u0307i");
+  CHECK(lowercase("").empty());
+  CHECK(lowercase("A\xE2\x82Z\xFF") == "a\xEF\xBF\xBDz\xEF\xBF\xBD");
 }
 
 TEST_CASE("13a and the international tokeniser") {

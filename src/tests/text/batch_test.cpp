@@ -135,7 +135,7 @@ TEST_CASE("equal seeds give equal batches, whatever the threads and the place of
   CHECK(take_epochs(data, 7, 2, 3) == reference);
 
   BatchStream stream(data.corpus(), data.options, 7);
-  CHECK(stream.windows() > 2);
+  CHECK(std::ranges::count(reference, 3u, [](const auto& item) { return item.next.window; }) > 0);
   CHECK(pair_order(take_epochs(stream, 1)) != pair_order(take_epochs(stream, 1)));
 }
 

@@ -266,27 +266,10 @@ TEST_CASE("Windows line ends, byte order marks, malformed UTF-8 and NUL bytes") 
                                           "d\xEF\xBF\xBD"
                                           "e\xEF\xBF\xBD",
                                           "\xC2\x85"});
-  CHECK(reader.crlf_lines() == 3);
-  CHECK(reader.malformed_lines() == 2);
-  CHECK(reader.nul_lines() == 1);
   TextReader strict(path, OnNul::kRefuse);
   std::string line;
   for (int i = 0; i < 3; ++i) CHECK(strict.next(line));
   CHECK(contains(message_of([&] { strict.next(line); }), path + ":4: NUL byte"));
-}
-
-TEST_CASE("every line of a text to translate comes back, numbered") {
-  const TempFolder folder;
-  write_text(folder / "text", std::string("5 6\n\n\xFF\0x\n7", 10));
-  LineStream stream(folder / "text", NumberVocab::make());
-  std::vector<Line> lines;
-  for (Line line; stream.next(line);) lines.push_back(line);
-  REQUIRE(lines.size() == 4);
-  for (size_t i = 0; i < 4; ++i) CHECK(lines[i].index == static_cast<int64_t>(i));
-  CHECK(lines[0].text == "5 6");
-  CHECK(lines[0].ids == std::vector<int32_t>{5, 6});
-  CHECK(lines[1].ids.empty());
-  CHECK(lines[3].ids == std::vector<int32_t>{7});
 }
 
 TEST_CASE("a validation set keeps every pair") {
@@ -365,14 +348,13 @@ TEST_CASE("a corpus in a file takes memory for its index only") {
   CHECK(corpus->size() == 300000);
   CHECK(!corpus->store().in_memory());
   CHECK(corpus->store().memory_bytes() == 300000 * 12);
-  CHECK(corpus->store().file_bytes() > 4'000'000);
   CHECK(std::distance(std::filesystem::directory_iterator(data.folder.path()), {}) == 2);  // source, target
   // Mean lengths of 5.5 tokens with </s>: a batch of 500 tokens has about 90 pairs, a window 10 batches.
   data.options.mini_batch_words = 500;
   data.options.maxi_batch = 10;
   BatchStream stream(corpus, data.options, 1);
-  CHECK(stream.windows() > 300);
   std::vector<int> seen(300000);
+  uint64_t last_window = 0;
   bool equal = true;
   for (bool more = true; more;) {
     const TrainingBatch item = stream.next();
@@ -381,7 +363,9 @@ TEST_CASE("a corpus in a file takes memory for its index only") {
       equal = equal && data.holds(item.batch, i);
     }
     more = !item.ends_epoch();
+    last_window = std::max(last_window, item.next.window);
   }
+  CHECK(last_window > 300);
   CHECK(equal);
   CHECK(std::count(seen.begin(), seen.end(), 1) == 300000);
 }

@@ -1,4 +1,5 @@
 #include "tests/text/vocab_fixture.h"
+#include "text/vocab_types.h"
 
 using namespace nmt;
 
@@ -30,7 +31,8 @@ struct Samples {
   Samples() {
     write_lines(folder / "t", invented_text(300, 6));
     write_lines(folder / "code", {"#version: 0.2", "k a", "t o", "s c", "sc h"});
-    for (const std::string type : {"bpe", "unigram", "wordpiece", "words"}) {
+    for (const VocabType& kind : vocab_types()) {
+      const std::string type(kind.name);
       auto settings = training(type, 120, {folder / "t"});
       if (type == "words") settings.merges = folder / "code";
       if (type == "bpe") settings.user_defined_symbols = {"<2de>"};
@@ -102,8 +104,9 @@ TEST_CASE("damaged vocabularies are described in one line") {
   const std::string header = "#nmt-words 1 words=3 merges=1 join=1 lowercase=0 attached=1\n";
   CHECK(error("") == "v is empty, not a vocabulary");
   CHECK(error("hello\nworld\n") ==
-        "v is not a vocabulary: expected a SentencePiece model, a vocab.txt with the line [UNK], or a file that begins "
-        "with #nmt-words");
+        "v is not a vocabulary: expected a SentencePiece model, or a vocab.txt with the line [UNK], or a file that "
+        "begins with #nmt-words");
+  CHECK(error("[UNK]\r\r\n</s>\n") == "v has no unknown piece: add a line [UNK]");
   CHECK(error(header + "<unk>\n</s>\nx\t3\na") == "v is cut off or damaged: it ends after 0 of 1 merges");
   CHECK(error(header + "<unk>\n</s>\n") == "v is cut off or damaged: it ends after 2 of 3 words");
   CHECK(error(header + "<unk>\n</s>\n</s>\na b\n") == "v:4: '</s>' is there twice");
