@@ -12,6 +12,7 @@
 #include "decode/line_translator.h"
 #include "io/model_file.h"
 #include "nn/model.h"
+#include "text/text_reader.h"
 
 namespace nmt {
 namespace {
@@ -147,7 +148,7 @@ int64_t count_lines(const std::string& path) {
   return reader.line_number();
 }
 
-std::vector<std::string> next_targets(LineReader& reader, size_t count, const std::string& input) {
+std::vector<std::string> next_targets(TextReader& reader, size_t count, const std::string& input) {
   std::vector<std::string> targets(count);
   for (auto& target : targets)
     require(reader.next(target), "{} has {} lines, fewer than {}; line by line they must belong together",
@@ -162,8 +163,8 @@ void decode(const DecodeOptions& options) {
   const std::string input = options.input == "-" ? "standard input" : options.input;
   Output output(options.output);
   LineQueue queue(options.input, static_cast<size_t>(options.maxi_batch));
-  std::unique_ptr<LineReader> targets;
-  if (!options.score_targets.empty()) targets = std::make_unique<LineReader>(options.score_targets);
+  std::unique_ptr<TextReader> targets;
+  if (!options.score_targets.empty()) targets = std::make_unique<TextReader>(options.score_targets, OnNul::kReplace);
 
   std::vector<std::unique_ptr<Model>> models;
   std::vector<Scorer> scorers;
@@ -209,8 +210,6 @@ void decode(const DecodeOptions& options) {
 
   const auto& totals = translator.totals();
   const double seconds = elapsed();
-  if (totals.malformed > LineTranslator::kNamed)
-    log::warn("{}: {} lines with malformed UTF-8 in all", input, totals.malformed);
   if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} lines cut in all", input, totals.cut);
   log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s",
             targets ? "scored" : "translated", totals.lines, totals.source_tokens, totals.target_tokens, seconds,

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "base/files.h"
+#include "text/text_reader.h"
 
 namespace nmt {
 namespace {
@@ -18,9 +18,9 @@ constexpr std::chrono::milliseconds kPause{10};
 }  // namespace
 
 struct LineQueue::State {
-  State(const std::string& path, size_t ahead) : reader(path), ahead(ahead) {}
+  State(const std::string& path, size_t ahead) : reader(path, OnNul::kReplace), ahead(ahead) {}
 
-  LineReader reader;
+  TextReader reader;
   const size_t ahead;
   std::mutex mutex;
   std::condition_variable changed;

@@ -6,8 +6,8 @@
 
 namespace nmt {
 
-// Lines of a file or pipe, read ahead by a thread of its own, so that lines which are there can be worked on while the
-// next ones are still being written.
+// Lines of a file or pipe, cleaned (see TextReader) and read ahead by a thread of its own, so that lines which are
+// there can be worked on while the next ones are still being written.
 class LineQueue {
  public:
   // Reads at most `ahead` lines ahead. Throws UserError where the file cannot be read ("-": standard input).

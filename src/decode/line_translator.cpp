@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/utf8.h"
 
 namespace nmt {
 namespace {
@@ -33,14 +32,7 @@ LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Voca
 
 std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view line, int64_t number,
                                             const char* side) {
-  std::vector<int32_t> ids;
-  if (is_valid_utf8(line)) {
-    ids = vocab.encode(line);
-  } else {
-    if (++totals_.malformed <= kNamed)
-      log::warn("{}:{}: malformed UTF-8 in the {}, taken as U+FFFD", input_, number + 1, side);
-    ids = vocab.encode(repair_utf8(line));
-  }
+  std::vector<int32_t> ids = vocab.encode(line);
   if (const auto limit = static_cast<size_t>(limits_.max_length); ids.size() > limit) {
     if (++totals_.cut <= kNamed)
       log::warn("{}:{}: the {} has {} tokens and is cut after {}; nmt-decode --max-length {} takes all of it", input_,
@@ -79,9 +71,7 @@ void LineTranslator::in_batches(std::span<const std::vector<int32_t>> sources, c
 }
 
 Translation LineTranslator::translation(const Hypothesis& hypothesis) const {
-  Translation made{target_.decode(hypothesis.ids), hypothesis.log_probability, hypothesis.score};
-  std::ranges::replace(made.text, '\n', ' ');  // pieces of bytes can make one: a line must stay a line
-  return made;
+  return {target_.decode(hypothesis.ids), hypothesis.log_probability, hypothesis.score};
 }
 
 void LineTranslator::translate(std::span<const std::string> lines, const Sink& sink) {

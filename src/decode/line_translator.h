@@ -33,8 +33,8 @@ class LineTranslator {
                  std::string input);
 
   // Calls sink(number, translations) for each line as soon as it and those before it are translated; numbers go on
-  // from call to call, from 0. Malformed UTF-8 is taken as U+FFFD and lines are cut at the limit, with a warning.
-  // Throws what Decoder::translate and the sink throw.
+  // from call to call, from 0. Lines are UTF-8; those beyond the limit are cut there, with a warning. Throws what
+  // Decoder::translate and the sink throw.
   using Sink = std::function<void(int64_t number, std::span<const Translation> translations)>;
   void translate(std::span<const std::string> lines, const Sink& sink);
 
@@ -44,7 +44,7 @@ class LineTranslator {
   static constexpr int64_t kNamed = 3;  // lines of each kind of warning; others are only counted
   struct Totals {
     int64_t lines = 0, source_tokens = 0, target_tokens = 0;  // without </s>
-    int64_t malformed = 0, cut = 0;                           // lines
+    int64_t cut = 0;                                          // lines
   };
   const Totals& totals() const { return totals_; }
 

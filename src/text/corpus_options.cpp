@@ -10,7 +10,8 @@ void DataOptions::declare(Options& options) {
   options.add("train-sets", train_sets,
               "Training files, aligned line by line: SOURCE TARGET, or several such pairs; plain, gzip or zstd");
   options
-      .add("max-length", max_length, "Pairs with more tokens on a side (without the end token) are skipped and counted")
+      .add("max-length", max_length,
+           "Pairs with more tokens on a side (without the end token) are skipped and counted (nmt-decode cuts)")
       .range(1, SentenceStore::kMaxTokens);
   options.add("max-length-crop", max_length_crop, "Cut over-long sentences to --max-length instead of skipping them");
   options.add("batch-source-words", batch_source_words, "Source tokens of a batch at most, without padding")
