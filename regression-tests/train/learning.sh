@@ -34,6 +34,8 @@ ls m.best-*
 best=$(sed -n 's/.*"update":\([0-9]*\),.*"metric":"perplexity".*"best":true.*/\1/p' log.json | tail -n 1)
 echo "best perplexity at update $best"
 cmp m.best-perplexity.safetensors m.safetensors
+"$NMT_BIN/nmt-average" --output a.safetensors m.safetensors m.best-perplexity.safetensors 2> /dev/null
+"$NMT_BIN/nmt-decode" --model a.safetensors < heart.en 2> /dev/null | cmp - decoded && echo "so is their average"
 
 # A model that learns nothing is stopped after the first validation and two that are not better.
 train $valid --valid-freq 3u --early-stopping 2 --learn-rate 1e-30 --after 100u --model s.safetensors 2> log
