@@ -40,7 +40,7 @@ def main():
     def translate(lines):
         results = translator.translate_batch(
             vocab.encode(lines, out_type=str), beam_size=args.beam, length_penalty=0, max_batch_size=args.batch_tokens,
-            batch_type="tokens", max_decoding_length=512)
+            batch_type="tokens", min_decoding_length=0, max_decoding_length=512)
         pieces = [result.hypotheses[0] for result in results]
         return vocab.decode(pieces), sum(len(p) + 1 for p in pieces)
 

@@ -13,9 +13,8 @@ LayerNorm after each stack. Dropout happens only where a mask is given (see mask
 Beam search (`decode`) with beam B. log P(Y|x) is the plain sum of token log-probabilities. No caches, no early stop.
  1. The live hypotheses start as {()}, nothing is finished. The limit is L = (source ids without </s>) + max-extra.
  2. Do L times: a candidate is a live hypothesis and one token more, so there are |live| * V of them. Order them by
-    log P, highest first. Among the first 2B, those that end in </s> are finished (whatever their rank); the live
-    hypotheses of the next step are the first B of those that do not end in </s>. So no output has more than L tokens,
-    its </s> included.
+    log P, highest first. Among the first B, those that end in </s> are finished; the live hypotheses of the next step
+    are the first B, of all, that do not end in </s>. So no output has more than L tokens, its </s> included.
  3. Only if nothing was ever finished: the live hypotheses (L tokens, no </s>) are finished as they are.
  4. The answer is the finished hypothesis with the highest score: log P / ((5 + |Y|) / 6)^alpha, or with --normalize P
     log P / |Y|^P; |Y| counts </s> where there is one. An n-best list holds the first B (fewer if fewer finished).
@@ -228,7 +227,7 @@ def beam_search(model, source, beam, max_extra, penalty):
         lowest = np.sort(totals, axis=None)[::-1][:2 * beam][-1]
         candidates = [(totals[h, token], (*live[h][1], int(token))) for h, token in np.argwhere(totals >= lowest)]
         candidates = sorted(candidates, key=lambda c: (-c[0], c[1]))[:2 * beam]
-        finished += [c for c in candidates if c[1][-1] == model.eos]
+        finished += [c for c in candidates[:beam] if c[1][-1] == model.eos]
         live = [c for c in candidates if c[1][-1] != model.eos][:beam]
         if not live:  # a vocabulary of </s> alone
             break

@@ -62,8 +62,8 @@ void Beam::advance(std::span<const float> log_probabilities, std::span<const int
     text.push_back(c.token);
     return text;
   };
-  for (const Candidate& c : candidates)
-    if (c.token == eos_) finish(extended(c), c.log_probability);
+  for (size_t i = 0; i < std::min(beam, candidates.size()); ++i)
+    if (const Candidate& c = candidates[i]; c.token == eos_) finish(extended(c), c.log_probability);
 
   std::vector<Live> next;
   for (const Candidate& c : candidates) {

@@ -30,9 +30,10 @@ struct Hypothesis {
 };
 
 // The beam of one sentence. The live hypotheses start as the empty one. A candidate is a live hypothesis and one token
-// more. In each step, of the first 2 * beam candidates by log P, those that end in </s> are finished, and the first
-// `beam` of the others are the next live ones. After `limit` steps it is over; if nothing was ever finished, the live
-// ones are finished as they are. Equal ones are ordered by their ids.
+// more. In each step, of the first `beam` candidates by log P, those that end in </s> are finished, and the first
+// `beam` candidates that do not are the next live ones (of the first 2 * beam, no more than half can end). After
+// `limit` steps it is over; if nothing was ever finished, the live ones are finished as they are. Equal ones are
+// ordered by their ids.
 //
 // log P only falls and a penalty only grows, so what comes of a candidate scores at most log P / penalty(limit). One
 // that can no longer enter the result is dropped at once. This changes no result: candidates behind it in the order are

@@ -53,8 +53,9 @@ std::vector<Hypothesis> exhaustive(const SearchOptions& o, int limit, int vocabu
     });
     candidates.resize(std::min(candidates.size(), 2 * beam));
     live.clear();
-    for (const Text& c : candidates) {
-      if (c.ids.back() == kEos) finished.push_back(c);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const Text& c = candidates[i];
+      if (c.ids.back() == kEos && i < beam) finished.push_back(c);
       if (c.ids.back() != kEos && live.size() < beam) live.push_back(c);
     }
   }
