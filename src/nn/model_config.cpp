@@ -75,6 +75,8 @@ ModelConfig ModelConfig::from_json(const std::string& text, const std::string& f
   const auto json = nlohmann::json::parse(text, nullptr, false);
   require(json.is_object(), "{}: the model's configuration is damaged", file);
   ModelConfig config;
+  Options options;
+  config.declare(options);
   visit(config, [&]<class T>(const char* name, T& value) {
     const auto found = json.find(name);
     require(found != json.end(), "{}: the model's configuration lacks '{}'", file, name);
@@ -86,8 +88,6 @@ ModelConfig ModelConfig::from_json(const std::string& text, const std::string& f
     value = found->get<T>();
   });
   try {
-    Options options;
-    config.declare(options);
     for (auto& option : options.all()) option.set(option.get());  // held to the ranges and choices of the options
     config.validate();
   } catch (const UserError& error) {
