@@ -15,9 +15,8 @@ std::string read_file(const std::string& path, int64_t max_bytes = std::numeric_
 
 // A file that a reader sees as it was or whole, never a part of. Bytes go to PATH.tmp.PID beside it, which commit()
 // fsyncs and renames; without commit the destructor removes it. A link stays: the file that it leads to is replaced.
-// Path
-// "-" is stdout; a device or pipe is written to as it is. Throws UserError where the file cannot be created, Error
-// where writing fails (disk full).
+// Path "-" is stdout; a device or pipe is written to as it is.
+// Throws UserError where the file cannot be created, Error where writing fails (disk full).
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);

@@ -11,7 +11,6 @@
 namespace nmt {
 namespace {
 
-constexpr int64_t kGrain = 1 << 14;  // elements of one task
 constexpr int64_t kRowsOfSum = 128;  // rows of one partial sum: a constant, so that sums are the same everywhere
 
 // b as elements of dtype t: itself, or converted into `room`.
@@ -86,13 +85,14 @@ void Add::cpu(const Launch& l) const {
   const auto size = static_cast<int64_t>(size_of(y.dtype()));
   const int64_t n = y.elements(), period = l.in[1].elements();
   if (period == n) {
-    l.runtime.pool().parallel_for(n, kGrain,
+    l.runtime.pool().parallel_for(n, kElementGrain,
                                   [&](int64_t begin, int64_t end) { cpu::add(y.dtype(), begin, end, a, b, out); });
   } else if (n > 0) {
-    l.runtime.pool().parallel_for(n / period, std::max<int64_t>(1, kGrain / period), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        cpu::add(y.dtype(), 0, period, a + row * period * size, b, out + row * period * size);
-    });
+    l.runtime.pool().parallel_for(
+        n / period, std::max<int64_t>(1, kElementGrain / period), [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row)
+            cpu::add(y.dtype(), 0, period, a + row * period * size, b, out + row * period * size);
+        });
   }
 }
 

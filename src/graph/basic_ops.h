@@ -5,6 +5,8 @@
 // The ops that backward() itself needs. Both broadcast a second operand whose shape is the end of the first's.
 namespace nmt {
 
+inline constexpr int64_t kElementGrain = 1 << 14;  // elements that one task of an elementwise op covers
+
 Expr fill(Graph& graph, const Spec& spec, float value);
 
 // a + b; b is of a's shape, or of the shape of a's last axes (a bias). b may be float32 where a is bf16.

@@ -96,6 +96,4 @@ struct DropoutOp {
 // The kernels' description of a place's mask in the runtime's current step.
 cpu::Dropout dropout_of(const Runtime& runtime, float rate, uint32_t place);
 
-inline constexpr int64_t kElementGrain = 1 << 14;  // elements that one task of an elementwise op covers
-
 }  // namespace nmt
