@@ -30,11 +30,12 @@ def main():
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--threads", default="2x1", help="batches at a time x threads on each")
     parser.add_argument("--batch-tokens", type=int, default=1024)
+    parser.add_argument("--type", default="float32")
     args = parser.parse_args()
     vocab = vocabulary(args.model)
     workers, threads = map(int, args.threads.split("x"))
     translator = ctranslate2.Translator(
-        args.folder, device="cpu", compute_type="float32", inter_threads=workers, intra_threads=threads)
+        args.folder, device="cpu", compute_type=args.type, inter_threads=workers, intra_threads=threads)
     lines = pathlib.Path(args.source).read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
     def translate(lines):

@@ -48,10 +48,11 @@ begin=$(date +%s.%N)
 train --after 300u --valid-sets data/dev.en data/dev.de --valid-freq 100u --save-freq 100u --profile 2> /dev/null \
   > profile.txt
 wall=$(echo "$(date +%s.%N) $begin" | awk '{ print $1 - $2 }')
-awk '$1 == "phase" { print "phases:" } NF == 0 { exit } $1 != "phase" { print $1 }' profile.txt
+awk '$1 == "phase" { print "phases:" } $1 == "waiting:" { exit } $1 != "phase" { print $1 }' profile.txt
 awk -v wall="$wall" '
   $1 == "phase" || $1 == "op" { table = $1; sum = 0; next }
   NF == 0 { next }
+  $1 == "waiting:" { print "threads waited " ($2 > 0 && $2 < 100 ? "some of it" : $2); next }
   $1 == "total" {
     print table ": the sum is " (sum - $2 < 0.01 && $2 - sum < 0.01 ? "right" : "wrong")
     if (table == "phase") {

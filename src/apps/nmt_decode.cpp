@@ -24,7 +24,7 @@ struct DecodeOptions {
   SearchOptions search;
   LineLimits batch;
   int maxi_batch = 1000, threads = 0;
-  bool scores = false, quiet = false;
+  bool scores = false, quiet = false, profile = false;
 
   void declare(Options& o) {
     o.group("Model");
@@ -46,7 +46,9 @@ struct DecodeOptions {
         .range(1, 1e7);
     o.group("Computing");
     declare_threads(o, threads);
-    o.add("precision", precision, "Of activations and matrix products").choices({"f32", "bf16"});
+    o.add("precision", precision, "Of matrix products and activations; int8: products of bytes, the rest in bf16")
+        .choices({"f32", "bf16", "int8"});
+    o.add("profile", profile, "Write where the time went to standard error at the end: by phase, by op");
     o.add("quiet", quiet, "Log only warnings and errors");
   }
 
@@ -184,7 +186,9 @@ void decode(const DecodeOptions& options) {
 
   const bool bf16 = options.precision == "bf16";
   if (bf16 && !cpu::has_fast_bf16()) log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
-  Runtime runtime(threads_or_all(options.threads), bf16 ? DType::kBF16 : DType::kF32);
+  const bool int8 = options.precision == "int8";
+  Runtime runtime(threads_or_all(options.threads), bf16 || int8 ? DType::kBF16 : DType::kF32, int8);
+  runtime.profile.times_ops = options.profile;
   Decoder decoder(scorers, runtime, options.search);
   LineTranslator translator(decoder, *vocabularies.source, *vocabularies.target, options.batch, input);
   Progress progress(options.quiet);
@@ -192,12 +196,19 @@ void decode(const DecodeOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   const auto sink = [&](int64_t number, std::span<const Translation> translations) {
+    const PhaseScope phase(runtime.profile, "output");
     output.write(line_text(options, number, translations));
     const double done = static_cast<double>(number + 1), seconds = elapsed();
     progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,
                   fmt::format("{} lines, {:.1f} lines/s", number + 1, done / seconds));
   };
-  for (auto lines = queue.take(); !lines.empty(); lines = queue.take()) {
+  const auto next_lines = [&] {
+    runtime.profile.enter("input");
+    auto lines = queue.take();
+    runtime.profile.enter("text");
+    return lines;
+  };
+  for (auto lines = next_lines(); !lines.empty(); lines = next_lines()) {
     if (targets)
       translator.score(lines, next_targets(*targets, lines.size(), input), sink);
     else
@@ -208,6 +219,7 @@ void decode(const DecodeOptions& options) {
   output.commit();
   progress.clear();
 
+  if (options.profile) fmt::print(stderr, "{}", runtime.profile_table());
   const auto& totals = translator.totals();
   const double seconds = elapsed();
   if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} lines cut in all", input, totals.cut);

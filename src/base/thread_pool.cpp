@@ -21,6 +21,12 @@ ThreadPool::~ThreadPool() {
   wake_.notify_all();
 }
 
+double ThreadPool::waiting() const {
+  const auto workers = static_cast<Clock::duration::rep>(workers_.size());
+  const Clock::duration idle = (Clock::now() - start_) * workers - Clock::duration(worked_.load());
+  return std::chrono::duration<double>(idle + caller_waited_).count();
+}
+
 void ThreadPool::run(int64_t n, int64_t grain, Call call, void* body) {
   if (n <= 0) return;
   if (workers_.empty() || n <= grain) {
@@ -40,12 +46,14 @@ void ThreadPool::run(int64_t n, int64_t grain, Call call, void* body) {
   }
   wake_.notify_all();
   work();
+  const auto begin = Clock::now();
   for (int spin = 0; open_.load(std::memory_order_acquire) != 0; ++spin) {
     if (spin < kSpins)
       _mm_pause();
     else
       std::this_thread::yield();
   }
+  caller_waited_ += Clock::now() - begin;
   if (error_) std::rethrow_exception(error_);
 }
 
@@ -72,7 +80,9 @@ void ThreadPool::loop(std::stop_token stop) {
       if (!wake_.wait(lock, stop, [&] { return generation_.load(std::memory_order_relaxed) != seen; })) return;
     }
     seen = generation_.load(std::memory_order_acquire);
+    const auto begin = Clock::now();
     work();
+    worked_.fetch_add((Clock::now() - begin).count(), std::memory_order_relaxed);
     open_.fetch_sub(1, std::memory_order_release);
   }
 }

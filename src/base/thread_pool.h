@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -23,6 +24,10 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
+  // Seconds that the threads have had nothing to do so far, all together: those of the pool between their chunks, the
+  // caller while it waited for them.
+  double waiting() const;
+
   // Calls body(begin, end) over [0, n) in chunks of `grain`; returns when all are done. Rethrows the first exception.
   template <class Body>
   void parallel_for(int64_t n, int64_t grain, Body&& body) {
@@ -38,6 +43,7 @@ class ThreadPool {
   void run(int64_t n, int64_t grain, Call call, void* body);
   void work();
   void loop(std::stop_token stop);
+  using Clock = std::chrono::steady_clock;
 
   // The current loop. `open_` counts the workers that may still touch it.
   Call call_ = nullptr;
@@ -47,6 +53,9 @@ class ThreadPool {
   std::atomic<int> open_{0};
   std::atomic<uint64_t> generation_{0};
   std::exception_ptr error_;
+  const Clock::time_point start_ = Clock::now();
+  Clock::duration caller_waited_{};
+  std::atomic<Clock::duration::rep> worked_{0};  // by the workers
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::vector<std::jthread> workers_;

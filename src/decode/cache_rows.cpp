@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace nmt {
 namespace {
 
@@ -10,14 +12,18 @@ constexpr int64_t kStride = 16;  // tables grow in steps, so that plans of the g
 }  // namespace
 
 void CacheRows::advance(std::span<const int32_t> parents) {
-  const auto rows = static_cast<int64_t>(parents.size());
-  const int64_t past = length_++, stride = (length_ + kStride - 1) / kStride * kStride;
+  std::vector<int32_t> lengths;
+  for (const int32_t parent : parents) lengths.push_back(parent < 0 ? 1 : lengths_[static_cast<size_t>(parent)] + 1);
+  const int64_t longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
+  const int64_t rows = static_cast<int64_t>(parents.size()), stride = round_up(longest, kStride);
   std::vector<int32_t> entry(static_cast<size_t>(rows * stride));
   std::vector<bool> used(static_cast<size_t>(capacity_));
   int64_t in_use = 0;
   for (int64_t r = 0; r < rows; ++r) {
-    if (past == 0) break;
-    const int32_t* from = entry_.data() + parents[static_cast<size_t>(r)] * stride_;
+    const int32_t parent = parents[static_cast<size_t>(r)];
+    if (parent < 0) continue;
+    const int32_t* from = entry_.data() + parent * stride_;
+    const int64_t past = lengths[static_cast<size_t>(r)] - 1;
     std::copy_n(from, past, entry.data() + r * stride);
     for (int64_t i = 0; i < past; ++i) {
       in_use += !used[static_cast<size_t>(from[i])];
@@ -32,9 +38,9 @@ void CacheRows::advance(std::span<const int32_t> parents) {
   int32_t free = 0;
   for (int64_t r = 0; r < rows; ++r, ++free) {
     while (used[static_cast<size_t>(free)]) ++free;
-    slot_[static_cast<size_t>(r)] = entry[static_cast<size_t>(r * stride + past)] = free;
+    slot_[static_cast<size_t>(r)] = entry[static_cast<size_t>(r * stride + lengths[static_cast<size_t>(r)] - 1)] = free;
   }
-  lengths_.assign(parents.size(), static_cast<int32_t>(length_));
+  lengths_ = std::move(lengths);
   entry_ = std::move(entry);
   stride_ = stride;
 }

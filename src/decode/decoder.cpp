@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "decode/cache_rows.h"
+#include "decode/source_places.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "ops/fusion.h"
@@ -44,31 +46,103 @@ void top_k(std::span<const float> row, std::span<float> values, std::span<int32_
 }  // namespace
 
 // The sentences under way, as every model sees them.
-struct Decoder::Sentences {
-  explicit Sentences(PackedText text) : source(std::move(text)) {}
+class Decoder::Sentences {
+ public:
+  Sentences(std::span<const std::vector<int32_t>> sources, const SearchOptions& options, const SearchLimits& limits,
+            int32_t eos)
+      : sources_(sources),
+        options_(options),
+        limits_(limits),
+        eos_(eos),
+        beams_(sources.size()),
+        first_row_(sources.size(), -1) {}
 
-  PackedText source;
-  CacheRows rows;
-  std::vector<int32_t> ids, positions, parents;  // by row: a live hypothesis
-  std::vector<int32_t> row_begin;                // by sentence; one that is finished has no rows
-  std::vector<int64_t> weight_begin;
+  // Sentences to begin with, where a good part of the room is free: packed, and the rows of their encoder output.
+  struct Begun {
+    PackedText source;
+    std::vector<int32_t> rows;  // by sentence: the first
+  };
+  Begun begin() {
+    Begun begun;
+    Concatenation packed;
+    const bool room = sentences_ <= limits_.sentences - limits_.sentences / 4 && words_ <= limits_.words * 3 / 4;
+    for (; room && next_ < sources_.size(); ++next_) {
+      const auto& source = sources_[next_];
+      const auto length = static_cast<int64_t>(source.size());
+      if (sentences_ > 0 && (sentences_ == limits_.sentences || words_ + length > limits_.words)) break;
+      check(!source.empty(), "a source without </s>");
+      packed.add(source);
+      begun.rows.push_back(places_.take(static_cast<int32_t>(next_), static_cast<int32_t>(length)));
+      beams_[next_] = std::make_unique<Beam>(options_, length - 1 + options_.max_extra, eos_);
+      ++sentences_;
+      words_ += length;
+    }
+    begun.source = PackedText(packed.ids, packed.begin);
+    return begun;
+  }
 
-  void gather(const std::vector<Beam>& beams) {
-    const auto previous = std::move(row_begin);
+  // Makes the rows of the next step: the live hypotheses of all sentences.
+  void gather() {
     ids.clear();
-    parents.clear();
     row_begin.assign(1, 0);
-    for (size_t s = 0; s < beams.size(); ++s) {
-      for (const Beam::Live& hypothesis : beams[s].live()) {
-        ids.push_back(hypothesis.ids.empty() ? -1 : hypothesis.ids.back());
-        parents.push_back(previous.empty() ? 0 : previous[s] + hypothesis.parent);
+    source_begin.assign(1, 0);
+    std::vector<int32_t> parents;
+    for (const auto& place : places_.places()) {
+      if (place.sentence >= 0) {
+        const auto s = static_cast<size_t>(place.sentence);
+        const int32_t first = std::exchange(first_row_[s], static_cast<int32_t>(ids.size()));
+        for (const Beam::Live& hypothesis : beams_[s]->live()) {
+          ids.push_back(hypothesis.ids.empty() ? -1 : hypothesis.ids.back());
+          parents.push_back(first < 0 ? -1 : first + hypothesis.parent);
+        }
       }
       row_begin.push_back(static_cast<int32_t>(ids.size()));
+      source_begin.push_back(place.begin + place.length);
     }
-    positions.assign(ids.size(), static_cast<int32_t>(rows.length()));
-    rows.advance(parents);
-    weight_begin = weight_begins(row_begin, source.begin);
+    cache.advance(parents);
+    positions.clear();
+    for (const int32_t length : cache.lengths()) positions.push_back(length - 1);
+    weight_begin = weight_begins(row_begin, source_begin);
   }
+
+  // Goes on with the k best tokens of each row; sentences that have ended leave.
+  void advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k, const Done& done) {
+    std::vector<int32_t> ended;
+    const auto& places = places_.places();
+    for (size_t p = 0; p < places.size(); ++p) {
+      if (places[p].sentence < 0) continue;
+      const auto first = static_cast<size_t>(row_begin[p] * k),
+                 count = static_cast<size_t>(row_begin[p + 1] * k) - first;
+      Beam& beam = *beams_[static_cast<size_t>(places[p].sentence)];
+      beam.advance(log_probabilities.subspan(first, count), best.subspan(first, count), k);
+      if (beam.live().empty()) ended.push_back(places[p].sentence);
+    }
+    for (const int32_t sentence : ended) {
+      const auto s = static_cast<size_t>(sentence);
+      places_.free(sentence);
+      --sentences_;
+      words_ -= static_cast<int64_t>(sources_[s].size());
+      done(s, std::exchange(beams_[s], nullptr)->best());
+    }
+  }
+
+  int64_t source_rows() const { return places_.rows(); }
+
+  CacheRows cache;
+  std::vector<int32_t> ids, positions;           // by row
+  std::vector<int32_t> row_begin, source_begin;  // by place of a source; one that is free has no rows
+  std::vector<int64_t> weight_begin;
+
+ private:
+  std::span<const std::vector<int32_t>> sources_;
+  const SearchOptions& options_;
+  SearchLimits limits_;
+  int32_t eos_;
+  SourcePlaces places_;
+  std::vector<std::unique_ptr<Beam>> beams_;  // by sentence; of those under way
+  std::vector<int32_t> first_row_;            // by sentence: in the step before, -1: it is new
+  size_t next_ = 0;                           // the first not begun
+  int64_t sentences_ = 0, words_ = 0;         // under way
 };
 
 // A model with what it remembers of the sentences under way. The memory is kept for the next batch.
@@ -84,15 +158,22 @@ class Decoder::Member {
   const ModelConfig& config() const { return transformer_.config(); }
   float weight() const { return weight_; }
 
-  void encode(const PackedText& source) {
+  void encode(const Sentences::Begun& begun, int64_t source_rows) {
+    const PackedText& source = begun.source;
     const auto weights = weight_begins(source.begin, source.begin);
     Graph graph(runtime_, fusion_rules());
     Leaves leaves(graph, parameters_, false);
     const auto made = transformer_.source_keys_values(leaves, transformer_.encode(leaves, source, weights));
     graph.run(made);
     for (size_t i = 0; i < made.size(); ++i) {
-      const auto* data = graph.data<std::byte>(made[i]);
-      layers_[i].source.assign(data, data + made[i].spec().bytes());
+      const auto width = static_cast<size_t>(made[i].shape()[1]) * size_of(made[i].dtype());
+      auto& to = layers_[i].source;
+      to.resize(std::max(to.size(), static_cast<size_t>(source_rows) * width));
+      for (size_t s = 0; s < begun.rows.size(); ++s) {
+        const auto first = static_cast<size_t>(source.begin[s]), last = static_cast<size_t>(source.begin[s + 1]);
+        std::memcpy(to.data() + static_cast<size_t>(begun.rows[s]) * width,
+                    graph.data<std::byte>(made[i]) + first * width, (last - first) * width);
+      }
     }
   }
 
@@ -137,7 +218,7 @@ class Decoder::Member {
   };
 
   Expr step(Leaves& leaves, const Sentences& batch) {
-    const CacheRows& rows = batch.rows;
+    const CacheRows& rows = batch.cache;
     const size_t width = static_cast<size_t>(config().heads) * size_of(runtime_.compute());
     const auto capacity = static_cast<size_t>(rows.capacity());
     caches_.clear();
@@ -152,11 +233,11 @@ class Decoder::Member {
                                       .entry = rows.entry(),
                                       .length = rows.lengths(),
                                       .row_begin = batch.row_begin,
-                                      .source_begin = batch.source.begin,
+                                      .source_begin = batch.source_begin,
                                       .weight_begin = batch.weight_begin,
                                       .caches = caches_,
                                       .capacity = rows.capacity(),
-                                      .source_tokens = batch.source.tokens()});
+                                      .source_tokens = batch.source_rows()});
   }
 
   const Transformer& transformer_;
@@ -197,34 +278,27 @@ void Decoder::find_best(const Sentences& batch, int k, std::vector<float>& log_p
   });
 }
 
-std::vector<std::vector<Hypothesis>> Decoder::translate(std::span<const std::vector<int32_t>> sources) {
+void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits, const Done& done) {
   const ModelConfig& config = members_[0]->config();
-  Concatenation packed;
-  std::vector<Beam> beams;
-  for (const auto& source : sources) {
-    check(!source.empty(), "a source without </s>");
-    packed.add(source);
-    beams.emplace_back(options_, static_cast<int64_t>(source.size()) - 1 + options_.max_extra, config.eos);
-  }
-  std::vector<std::vector<Hypothesis>> results;
-  if (sources.empty()) return results;
-
-  Sentences batch(PackedText(packed.ids, packed.begin));
-  for (const auto& member : members_) member->encode(batch.source);
+  Sentences batch(sources, options_, limits, config.eos);
   const int k = std::min(2 * options_.beam, config.target_vocabulary);
   std::vector<float> log_probabilities;
   std::vector<int32_t> ids;
-  for (batch.gather(beams); !batch.ids.empty(); batch.gather(beams)) {
-    find_best(batch, k, log_probabilities, ids);
-    for (size_t s = 0; s < beams.size(); ++s) {
-      const auto first = static_cast<size_t>(batch.row_begin[s] * k);
-      const auto count = static_cast<size_t>(batch.row_begin[s + 1] * k) - first;
-      if (count > 0)
-        beams[s].advance(std::span(log_probabilities).subspan(first, count), std::span(ids).subspan(first, count), k);
+  Profile& profile = runtime_.profile;
+  const PhaseScope phase(profile, "search");
+  for (;;) {
+    if (const auto begun = batch.begin(); !begun.rows.empty()) {
+      const PhaseScope encoding(profile, "encoder");
+      for (const auto& member : members_) member->encode(begun, batch.source_rows());
     }
+    batch.gather();
+    if (batch.ids.empty()) return;
+    {
+      const PhaseScope decoding(profile, "decoder");
+      find_best(batch, k, log_probabilities, ids);
+    }
+    batch.advance(log_probabilities, ids, k, done);
   }
-  for (const Beam& beam : beams) results.push_back(beam.best());
-  return results;
 }
 
 std::vector<std::vector<float>> Decoder::score(std::span<const IdPair> pairs) {

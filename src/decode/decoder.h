@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,8 +23,14 @@ struct IdPair {
   std::vector<int32_t> source, target;
 };
 
-// Translates and scores batches of sentences. What comes out for a sentence does not depend on the others in its batch
-// (up to the rounding of matrix products). The runtime may be shared; whoever changes parameters says so to it.
+// How much is worked on together; no result depends on it.
+struct SearchLimits {
+  int64_t sentences = 64;
+  int64_t words = 4000;  // source tokens; a longer sentence is alone
+};
+
+// Translates and scores sentences, several at a time. What comes out for a sentence does not depend on the others (up
+// to the rounding of matrix products). The runtime may be shared; whoever changes parameters says so to it.
 class Decoder {
  public:
   // The models (at least one) have the same target vocabulary and are alive as long as the decoder, as is the runtime.
@@ -31,10 +38,14 @@ class Decoder {
   ~Decoder();
 
   const SearchOptions& options() const { return options_; }
+  Runtime& runtime() { return runtime_; }
 
-  // For each source (ids with </s>): the best translations, best first; one, or with n-best as many as the beam has.
-  // Throws Error where a model gives a probability that is not a number.
-  std::vector<std::vector<Hypothesis>> translate(std::span<const std::vector<int32_t>> sources);
+  // For each source (ids with </s>), as soon as it is translated: done(its index, its best translations, best first;
+  // one, or with n-best as many as the beam has). Sources are begun in the given order, the next ones where others have
+  // ended; memory is used best if they come by falling length. Throws Error where a model gives a probability that is
+  // not a number.
+  using Done = std::function<void(size_t index, std::vector<Hypothesis> best)>;
+  void translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits, const Done& done);
 
   // For each pair: log p (natural logarithm) of each target token, </s> included: as many as its target has ids. For an
   // ensemble the weighted mean of the models' log p.
@@ -42,7 +53,7 @@ class Decoder {
 
  private:
   class Member;  // a model of the ensemble
-  struct Sentences;
+  class Sentences;
 
   void find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids);
 

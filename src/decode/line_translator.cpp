@@ -11,6 +11,14 @@ namespace {
 
 constexpr int kHypotheses = 256;  // of a batch: more make matrix products hardly faster
 
+// Indices of the sentences, those of most tokens first.
+std::vector<size_t> by_falling_length(std::span<const std::vector<int32_t>> sentences) {
+  std::vector<size_t> order(sentences.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t i) { return sentences[i].size(); });
+  return order;
+}
+
 }  // namespace
 
 void LineLimits::declare(Options& o) {
@@ -42,65 +50,61 @@ std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view
   return ids;
 }
 
-// Runs batches of sentences, those of most tokens first, and gives the results out in order.
-template <class Run>
-void LineTranslator::in_batches(std::span<const std::vector<int32_t>> sources, const Run& run, const Sink& sink) {
-  std::vector<size_t> order(sources.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t i) { return sources[i].size(); });
-  std::vector<std::vector<Translation>> results(sources.size());
-  std::vector<bool> done(sources.size());
-  size_t next = 0;
-  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    size_t words = 0;
-    for (; end < order.size() && end - begin < static_cast<size_t>(limits_.sentences); ++end) {
-      words += sources[order[end]].size();
-      if (end > begin && words > static_cast<size_t>(limits_.words)) break;
-    }
-    const auto batch = std::span(order).subspan(begin, end - begin);
-    auto made = run(batch);
-    for (size_t i = 0; i < batch.size(); ++i) {
-      results[batch[i]] = std::move(made[i]);
-      done[batch[i]] = true;
-    }
-    for (; next < done.size() && done[next]; ++next) {
-      sink(totals_.lines++, results[next]);
-      results[next].clear();
+// Takes the translations of lines in any order and gives them to the sink in the lines' order.
+class LineTranslator::InOrder {
+ public:
+  InOrder(size_t lines, Totals& totals, const Sink& sink) : lines_(lines), totals_(totals), sink_(sink) {}
+
+  void put(size_t line, std::vector<Translation> translations) {
+    lines_[line] = std::move(translations);
+    for (; next_ < lines_.size() && !lines_[next_].empty(); ++next_) {
+      sink_(totals_.lines++, lines_[next_]);
+      lines_[next_] = {};
     }
   }
-}
+
+ private:
+  std::vector<std::vector<Translation>> lines_;
+  Totals& totals_;
+  const Sink& sink_;
+  size_t next_ = 0;
+};
 
 Translation LineTranslator::translation(const Hypothesis& hypothesis) const {
   return {target_.decode(hypothesis.ids), hypothesis.log_probability, hypothesis.score};
 }
 
 void LineTranslator::translate(std::span<const std::string> lines, const Sink& sink) {
-  std::vector<std::vector<int32_t>> sources;
+  InOrder results(lines.size(), totals_, sink);
+  std::vector<std::vector<int32_t>> ids;
   for (size_t i = 0; i < lines.size(); ++i) {
-    sources.push_back(encode(source_, lines[i], totals_.lines + static_cast<int64_t>(i), "source"));
-    totals_.source_tokens += static_cast<int64_t>(sources.back().size());
+    ids.push_back(encode(source_, lines[i], totals_.lines + static_cast<int64_t>(i), "source"));
+    totals_.source_tokens += static_cast<int64_t>(ids.back().size());
   }
-  const auto run = [&](std::span<const size_t> batch) {
-    std::vector<std::vector<int32_t>> texts;  // without the empty ones, which are the last by length
-    for (const size_t i : batch) {
-      if (sources[i].empty()) break;
-      texts.push_back(sources[i]);
-      texts.back().push_back(source_.eos_id());
+  std::vector<std::vector<int32_t>> sources;
+  std::vector<size_t> line_of;
+  for (const size_t i : by_falling_length(ids)) {
+    if (ids[i].empty()) {
+      results.put(i, {{"", 0, 0}});
+      continue;
     }
-    const auto found = decoder_.translate(texts);
-    std::vector<std::vector<Translation>> made(batch.size(), {{"", 0, 0}});
-    for (size_t i = 0; i < found.size(); ++i) {
-      made[i].clear();
-      totals_.target_tokens += static_cast<int64_t>(found[i].front().ids.size());
-      for (const Hypothesis& hypothesis : found[i]) made[i].push_back(translation(hypothesis));
-    }
-    return made;
+    sources.push_back(std::move(ids[i]));
+    sources.back().push_back(source_.eos_id());
+    line_of.push_back(i);
+  }
+  const auto done = [&](size_t s, const std::vector<Hypothesis>& best) {
+    const PhaseScope phase(decoder_.runtime().profile, "text");
+    std::vector<Translation> made;
+    totals_.target_tokens += static_cast<int64_t>(best.front().ids.size());
+    for (const Hypothesis& hypothesis : best) made.push_back(translation(hypothesis));
+    results.put(line_of[s], std::move(made));
   };
-  in_batches(sources, run, sink);
+  decoder_.translate(sources, {limits_.sentences, limits_.words}, done);
 }
 
 void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink) {
   check(lines.size() == targets.size(), "{} lines with {} translations", lines.size(), targets.size());
+  InOrder results(lines.size(), totals_, sink);
   std::vector<std::vector<int32_t>> sources, translations;
   for (size_t i = 0; i < lines.size(); ++i) {
     const int64_t number = totals_.lines + static_cast<int64_t>(i);
@@ -109,24 +113,26 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
     totals_.source_tokens += static_cast<int64_t>(sources.back().size());
     totals_.target_tokens += static_cast<int64_t>(translations.back().size());
   }
-  const auto run = [&](std::span<const size_t> batch) {
+  const auto order = by_falling_length(sources);
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     std::vector<IdPair> pairs;
-    for (const size_t i : batch) {
+    size_t words = 0;
+    for (; end < order.size() && pairs.size() < static_cast<size_t>(limits_.sentences); ++end) {
+      const size_t i = order[end];
+      words += sources[i].size();
+      if (!pairs.empty() && words > static_cast<size_t>(limits_.words)) break;
       pairs.push_back({sources[i], translations[i]});
       pairs.back().source.push_back(source_.eos_id());
       pairs.back().target.push_back(target_.eos_id());
     }
     const auto scores = decoder_.score(pairs);
-    std::vector<std::vector<Translation>> made;
     for (size_t i = 0; i < pairs.size(); ++i) {
       pairs[i].target.pop_back();
       const double sum = std::accumulate(scores[i].begin(), scores[i].end(), 0.0);
       const double penalty = decoder_.options().penalty(static_cast<int64_t>(scores[i].size()));
-      made.push_back({translation({pairs[i].target, sum, sum / penalty})});
+      results.put(order[begin + i], {translation({pairs[i].target, sum, sum / penalty})});
     }
-    return made;
-  };
-  in_batches(sources, run, sink);
+  }
 }
 
 }  // namespace nmt

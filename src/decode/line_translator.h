@@ -24,8 +24,8 @@ struct Translation {
   double log_probability, score;
 };
 
-// Lines of text in, translations out, in the order of the lines. Lines are sorted by length and cut into batches, so
-// that those of a batch end at about the same time. A line without text has the empty translation, log P 0.
+// Lines of text in, translations out, in the order of the lines. Lines are sorted by length, so that those worked on
+// together end at about the same time. A line without text has the empty translation, log P 0.
 class LineTranslator {
  public:
   // `input` names the text in warnings. Decoder and vocabularies live as long as the translator.
@@ -51,8 +51,7 @@ class LineTranslator {
  private:
   std::vector<int32_t> encode(const Vocab& vocab, std::string_view line, int64_t number, const char* side);
   Translation translation(const Hypothesis& hypothesis) const;
-  template <class Run>
-  void in_batches(std::span<const std::vector<int32_t>> sources, const Run& run, const Sink& sink);
+  class InOrder;
 
   Decoder& decoder_;
   const Vocab &source_, &target_;

@@ -16,9 +16,10 @@ constexpr size_t kCachedPlans = 256;
 
 }  // namespace
 
-Runtime::Runtime(int threads, DType compute) : pool_(threads), compute_(compute) {
+Runtime::Runtime(int threads, DType compute, bool int8_weights)
+    : pool_(threads), compute_(compute), int8_weights_(int8_weights) {
   cpu::instruction_set();  // throws where no kernel fits the processor
-  require(compute != DType::kBF16 || cpu::has_bf16(),
+  require(compute != DType::kBF16 || int8_weights || cpu::has_bf16(),
           "this processor does not multiply bf16 (it lacks AVX-512): compute in float32");
 }
 
@@ -26,6 +27,7 @@ const cpu::PackedMatrix& Runtime::packed(const Tensor& w, DType t, bool transpos
   const int64_t rows = w.shape()[0], columns = w.shape()[1];
   const int64_t n = transposed ? columns : rows, k = transposed ? rows : columns;
   Packed& entry = packed_[{w.data, n, k, transposed}];
+  if (int8_weights_) t = DType::kI8;
   if (entry.version != version_ || entry.matrix.dtype() != t) {
     entry.matrix.pack(pool_, t, w.as<float>(), n, k, transposed);
     entry.version = version_;
@@ -94,12 +96,12 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
                                   : static_cast<void*>(nodes[static_cast<size_t>(node.sinks[o])].gradient);
       out.push_back({data, node.outputs[o]});
     }
-    const double start = profile_ ? now() : 0;
+    const double start = profile.times_ops ? now() : 0;
     node.op.cpu({*this, in, out, step.scratch < 0 ? nullptr : arena_.get() + step.scratch});
-    if (profile_) {
+    if (profile.times_ops) {
       step.seconds = now() - start;
       step.flops = node.op.flops(in);
-      OpTime& time = op_times_[std::string(node.op.name())];
+      Profile::OpTime& time = profile.op(node.op.name());
       time.seconds += step.seconds;
       time.flops += step.flops;
       ++time.calls;

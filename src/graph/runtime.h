@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "graph/graph.h"
 #include "graph/plan.h"
+#include "graph/profile.h"
 
 namespace nmt {
 
@@ -17,9 +18,10 @@ namespace nmt {
 // For one thread at a time.
 class Runtime {
  public:
-  // compute: the dtype of activations and matrix products, kF32 or kBF16. Throws UserError for bf16 where the processor
+  // compute: the dtype of activations and matrix products, kF32 or kBF16. int8_weights: products with parameters are
+  // computed in kI8 instead (see cpu::PackedMatrix), without gradients. Throws UserError for bf16 where the processor
   // has no products of it.
-  explicit Runtime(int threads, DType compute = DType::kF32);
+  explicit Runtime(int threads, DType compute = DType::kF32, bool int8_weights = false);
 
   ThreadPool& pool() { return pool_; }
   DType compute() const { return compute_; }
@@ -28,19 +30,14 @@ class Runtime {
   uint64_t seed = 1;
   uint32_t step = 0;
 
-  // A parameter matrix [n, k] (w.data, float32) in the layout of matrix products; packed on first use and again after
-  // parameters_changed().
+  // A parameter matrix [n, k] (w.data, float32) in the layout of products with activations of dtype t; packed on first
+  // use and again after parameters_changed().
   const cpu::PackedMatrix& packed(const Tensor& w, DType t, bool transposed);
   void parameters_changed() { ++version_; }
 
-  // Timing of each node and the table of the last plan (--dump-plan, --profile).
-  void enable_profile() { profile_ = true; }
+  Profile profile;  // --profile; with times_ops, the plan's table has times too
+  std::string profile_table() { return profile.table(pool_.size(), pool_.waiting()); }
   std::string plan_table() const;  // node, op, shape, bytes, offset, FLOPs, time of the plan run last
-  struct OpTime {
-    double seconds = 0, flops = 0, bytes = 0;
-    int64_t calls = 0;
-  };
-  const std::map<std::string, OpTime>& op_times() const { return op_times_; }  // by op, since enable_profile()
 
   int64_t arena_bytes() const { return static_cast<int64_t>(arena_size_); }  // the largest plan's so far
   int64_t packed_bytes() const;                                              // of all packed parameters
@@ -64,6 +61,7 @@ class Runtime {
 
   ThreadPool pool_;
   DType compute_;
+  bool int8_weights_;
   uint64_t version_ = 1;
   std::map<PackedKey, Packed> packed_;
   std::unordered_multimap<uint64_t, std::unique_ptr<Plan>> plans_;
@@ -73,8 +71,6 @@ class Runtime {
   };
   std::unique_ptr<std::byte, Free> arena_;
   size_t arena_size_ = 0;
-  bool profile_ = false;
-  std::map<std::string, OpTime> op_times_;
   const Plan* last_ = nullptr;
 };
 

@@ -13,7 +13,8 @@ namespace {
 // Rows whose logits' gradients exist together: they bound the working memory, and how often the weight's gradient is
 // passed over.
 constexpr int64_t kGradientRows = 1024;
-constexpr int64_t kTopRows = 256;  // rows whose logits exist together when the best are sought
+// The logits that one task looks for the best in: they stay in L2.
+constexpr int64_t kTopRows = 64, kTopColumns = 4096;
 
 // Rows whose logits one task computes and reads again. Where the weight stays in the cache, as many as leave the logits
 // there too; else enough to be worth the way of the weight from memory.
@@ -144,13 +145,13 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
       thread_local std::vector<float> logits;
       logits.resize(static_cast<size_t>((end - begin) * width));
       const int64_t first = chunk + begin;
-      cpu::multiply_block(packed, end - begin, x.at(first * depth), DType::kF32, logits.data());
+      cpu::multiply_block(packed, 0, width, end - begin, t, x.at(first * depth), logits.data());
       cpu::cross_entropy(t, {0, end - begin}, width, logits.data(), labels + first, smoothing, weight, loss + first,
                          l.out[1].as<float>() + first, gradients ? dlogits + begin * width * size : nullptr);
     });
     if (!gradients) continue;
     const auto& transposed = l.runtime.packed(w, t, true);
-    cpu::multiply(pool, transposed, count, dlogits, t, l.out[2].at(chunk * depth));
+    cpu::multiply(pool, transposed, count, t, dlogits, t, l.out[2].at(chunk * depth));
     cpu::multiply_transposed(pool, t, count, width, depth, dlogits, x.at(chunk * depth), l.out[3].as<float>());
   }
   *l.out[0].as<float>() = total(loss, rows, weight);
@@ -165,24 +166,37 @@ std::vector<Spec> ProjectTopK::infer(std::span<const Spec> in) const {
 
 void ProjectTopK::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
-int64_t ProjectTopK::scratch(std::span<const Spec> in) const {
-  return f32_bytes(std::min(in[0].shape[0], kTopRows) * in[1].shape[0]);
-}
-
 void ProjectTopK::cpu(const Launch& l) const {
   const Tensor& x = l.in[0];
   const int64_t rows = x.shape()[0], depth = x.shape()[1], width = l.in[1].shape()[0];
   const auto& packed = l.runtime.packed(l.in[1], x.dtype(), false);
-  auto* logits = reinterpret_cast<float*>(l.scratch);
-  for (int64_t block = 0; block < rows; block += kTopRows) {
-    const int64_t count = std::min(kTopRows, rows - block);
-    cpu::multiply(l.runtime.pool(), packed, count, x.at(block * depth), DType::kF32, logits);
-    l.runtime.pool().parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r)
-        cpu::top_k_log_softmax(logits + r * width, width, k, l.out[0].as<float>() + (block + r) * k,
-                               l.out[1].as<int32_t>() + (block + r) * k, nullptr);
-    });
-  }
+  const int64_t columns = cpu::column_block(packed, kTopColumns), parts = (width + columns - 1) / columns;
+  const int64_t stride = rows * k;
+  thread_local std::vector<float> all_values;  // of every part: the caller's
+  thread_local std::vector<int32_t> all_ids;
+  thread_local std::vector<cpu::LogitPart> all_sums;
+  all_values.resize(static_cast<size_t>(parts * stride));
+  all_ids.resize(all_values.size());
+  all_sums.resize(static_cast<size_t>(parts * rows));
+  float* const values = all_values.data();
+  int32_t* const ids = all_ids.data();
+  cpu::LogitPart* const sums = all_sums.data();
+  l.runtime.pool().parallel_for(parts * ((rows + kTopRows - 1) / kTopRows), 1, [&](int64_t task, int64_t) {
+    const int64_t part = task % parts, first = part * columns, last = std::min(first + columns, width);
+    const int64_t row = task / parts * kTopRows, count = std::min(kTopRows, rows - row);
+    thread_local std::vector<float> logits;
+    logits.resize(static_cast<size_t>(count * (last - first)));
+    cpu::multiply_block(packed, first, last, count, x.dtype(), x.at(row * depth), logits.data());
+    for (int64_t r = row; r < row + count; ++r)
+      sums[r * parts + part] =
+          cpu::top_k(logits.data() + (r - row) * (last - first), last - first, static_cast<int32_t>(first), k,
+                     values + part * stride + r * k, ids + part * stride + r * k);
+  });
+  l.runtime.pool().parallel_for(rows, kTopRows, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      cpu::merge_top_k(static_cast<int>(parts), sums + r * parts, k, stride, values + r * k, ids + r * k,
+                       l.out[0].as<float>() + r * k, l.out[1].as<int32_t>() + r * k);
+  });
 }
 
 }  // namespace nmt

@@ -60,7 +60,6 @@ struct ProjectTopK {  // inputs: x, w
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
-  int64_t scratch(std::span<const Spec> in) const;
   double flops(std::span<const Tensor> in) const {
     return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[0]);
   }

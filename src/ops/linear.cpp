@@ -42,7 +42,7 @@ void Linear::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &y = l.out[0];
   const auto& w = l.runtime.packed(l.in[1], x.dtype(), transposed);
   if (addend && l.in.back().data != y.data) std::copy_n(l.in.back().as<std::byte>(), y.spec.bytes(), y.as<std::byte>());
-  cpu::multiply(l.runtime.pool(), w, x.shape().rows(), x.data, y.dtype(), y.data,
+  cpu::multiply(l.runtime.pool(), w, x.shape().rows(), x.dtype(), x.data, y.dtype(), y.data,
                 {bias ? l.in[2].as<float>() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, addend});
 }
 

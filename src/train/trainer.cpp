@@ -332,7 +332,8 @@ void Trainer::run() {
   std::signal(SIGXFSZ, SIG_IGN);    // a file that may not grow is an error like a full disk
   AtomicFile(prefix() + ".state");  // can be written: known now, not after hours
   remove_leftovers(prefix());
-  if (options_.profile) runtime_.enable_profile();
+  Profile& profile = runtime_.profile;
+  profile.times_ops = options_.profile;
   load_data();
   start_or_resume();
   if (options_.restart) remove_checkpoints();
@@ -346,11 +347,11 @@ void Trainer::run() {
     };
     const TrainingProgress before = state_.progress;
     Step step;
-    phases_.enter(Phases::kData);
+    profile.enter("data");
     const auto batches = next_batches(step);
-    phases_.enter(Phases::kGradients);
+    profile.enter("forward+backward");
     accumulate(batches, step);
-    phases_.enter(Phases::kUpdate);
+    profile.enter("update");
     count(step);
     clock();
     const TrainingProgress& p = state_.progress;
@@ -359,25 +360,25 @@ void Trainer::run() {
     apply(step);  // the gradients are gone now
     clock();
 
-    phases_.enter(Phases::kLog);
+    profile.enter("log");
     if (shows) display(step, std::move(norms));
     log_.bar(p, done_share());
     if (step.epoch_ended) report_epoch();
-    phases_.enter(Phases::kValidation);
+    profile.enter("validation");
     const bool ends = finished();
     if (validator_ != nullptr && (valid_every_.crossed(before, p) || ends)) validate();
-    phases_.enter(Phases::kSaving);
+    profile.enter("saving");
     const bool saves = save_every_.crossed(before, p) || finished();
     if (saves || stop_signal != 0) save(saves);
     if (stop_signal != 0) {
       log::info("stopped by signal {} at update {}; run again to go on", static_cast<int>(stop_signal), p.updates);
-      if (options_.profile) print_profile();
+      if (options_.profile) fmt::print("{}", runtime_.profile_table());
       throw Exit{128 + stop_signal};
     }
   }
   log::info("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
             state_.progress.epochs, with_commas(state_.progress.tokens));
-  if (options_.profile) print_profile();
+  if (options_.profile) fmt::print("{}", runtime_.profile_table());
 }
 
 }  // namespace nmt

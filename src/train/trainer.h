@@ -9,7 +9,6 @@
 #include "text/prefetch.h"
 #include "train/checkpoint_state.h"
 #include "train/optimizer.h"
-#include "train/phases.h"
 #include "train/train_log.h"
 #include "train/train_options.h"
 #include "train/validator.h"
@@ -59,7 +58,6 @@ class Trainer {
   void validate();
   void save(bool numbered);
   void remove_checkpoints();
-  void print_profile();
   bool finished() const;
   double done_share() const;               // in [0, 1]; negative: the training has no end
   std::span<const float> served_values();  // smoothed parameters where there are such
@@ -80,7 +78,6 @@ class Trainer {
   TrainLog log_;
   TrainingState state_;
   int64_t saved_at_ = -1;  // the update that PREFIX.state is of; -1: there is none of this run
-  Phases phases_;
 };
 
 }  // namespace nmt

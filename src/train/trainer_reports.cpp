@@ -1,4 +1,4 @@
-// What nmt-train tells about a training: --log-gradients, epochs, --dry-run, --dump-plan and --profile.
+// What nmt-train tells about a training: --log-gradients, epochs, --dry-run and --dump-plan.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -127,7 +127,7 @@ void Trainer::dry_run() {
 void Trainer::dump_plan() {
   load_data();
   start_or_resume();
-  runtime_.enable_profile();
+  runtime_.profile.times_ops = true;
   Step step;
   const auto batches = next_batches(step);
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts again from here
@@ -142,34 +142,6 @@ void Trainer::dump_plan() {
       "memory rose by {:.1f} MB, and {:.1f} MB of code was loaded\n",
       megabytes(runtime_.arena_bytes()), megabytes(runtime_.packed_bytes()), megabytes(rest), megabytes(planned + rest),
       megabytes(after.peak - before.now - (after.files - before.files)), megabytes(after.files - before.files));
-}
-
-void Trainer::print_profile() {
-  phases_.enter(Phases::kLog);
-  double sum = 0;
-  for (size_t i = 0; i < Phases::kNames.size(); ++i) sum += phases_.seconds(i);
-  fmt::print("{:<28} {:>10} {:>7}\n", "phase", "s", "%");
-  for (size_t i = 0; i < Phases::kNames.size(); ++i)
-    fmt::print("{:<28} {:>10.3f} {:>7.2f}\n", Phases::kNames[i], phases_.seconds(i), 100 * phases_.seconds(i) / sum);
-  fmt::print("{:<28} {:>10.3f} {:>7.2f}\n\n", "total", sum, 100.0);
-
-  std::vector<std::pair<std::string, Runtime::OpTime>> ops(runtime_.op_times().begin(), runtime_.op_times().end());
-  std::ranges::sort(ops, std::greater<>(), [](const auto& op) { return op.second.seconds; });
-  Runtime::OpTime all;
-  for (const auto& [name, time] : ops) {
-    all.seconds += time.seconds;
-    all.flops += time.flops;
-    all.bytes += time.bytes;
-    all.calls += time.calls;
-  }
-  ops.emplace_back("total", all);
-  fmt::print("{:<28} {:>10} {:>7} {:>10} {:>10} {:>10}\n", "op", "s", "%", "calls", "GFLOP/s", "GB/s");
-  for (const auto& [name, time] : ops) {
-    const double seconds = std::max(1e-9, time.seconds);
-    fmt::print("{:<28} {:>10.3f} {:>7.2f} {:>10} {:>10.2f} {:>10.2f}\n", name, time.seconds,
-               100 * time.seconds / std::max(1e-9, all.seconds), time.calls, time.flops / seconds * 1e-9,
-               time.bytes / seconds * 1e-9);
-  }
 }
 
 }  // namespace nmt

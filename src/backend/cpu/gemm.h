@@ -5,12 +5,13 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cpu/kernels.h"
 #include "base/thread_pool.h"
 #include "tensor/dtype.h"
 
 // Matrix products through oneDNN. Each product is cut into blocks of a fixed size that single threads compute with
-// oneDNN's sequential code, so the result does not depend on the number of threads. Operands are kF32 or kBF16
-// (accumulated in float32). bf16 products need AVX512-BF16 or AMX to be faster than float32: see has_fast_bf16.
+// oneDNN's sequential code, so the result does not depend on the number of threads. Activations are kF32 or kBF16; the
+// products of a weight are computed in its packed type: kF32, kBF16 (accumulated in float32), or kI8 (in int32).
 namespace nmt::cpu {
 
 enum class Activation : uint8_t { kNone, kRelu };
@@ -19,22 +20,31 @@ bool has_bf16();       // oneDNN multiplies bf16 from AVX-512 on
 bool has_fast_bf16();  // faster than float32
 
 // The right operand of y = x * B, B [K, N], in oneDNN's own blocked layout.
+//
+// In kI8 each column of B is stored as integers of -127 to 127 times the column's scale, and each row of x becomes
+// bytes when it is multiplied: x = low + step * q, from its least element to its largest. Then
+//   y[r][c] = scale[c] * (step[r] * sum_k q[r][k] b[k][c] + low[r] * sum_k b[k][c]),
+// exact sums of integers; nothing need be calibrated.
 class PackedMatrix {
  public:
   // w is float32, row-major: [N, K] (so B = w^T, the layer y = x w^T) or, if `transposed`, [K, N] (so B = w: the
-  // gradient dx = dy w). Packs in parallel into elements of dtype t; keeps its memory when the sizes stay.
+  // gradient dx = dy w, not for kI8). Packs in parallel into elements of dtype t; keeps its memory when the sizes stay.
   void pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed);
 
   int64_t n() const { return n_; }
   int64_t k() const { return k_; }
   DType dtype() const { return dtype_; }
-  int64_t bytes() const { return static_cast<int64_t>(data_.size()); }
+  int64_t bytes() const;
   const std::byte* data() const { return data_.data(); }
+  const float* column_scales() const { return scales_.data(); }  // kI8: [N], and behind them scale * sum_k b[k] [N]
 
  private:
+  void pack_int8(ThreadPool& pool, const float* w);
+
   DType dtype_ = DType::kF32;
   int64_t n_ = 0, k_ = 0;
   std::vector<std::byte> data_;
+  std::vector<float> scales_;
 };
 
 struct Epilogue {
@@ -43,12 +53,16 @@ struct Epilogue {
   bool accumulate = false;  // y += instead of y =
 };
 
-// y [m, N] (dtype ty) = activation(x [m, K] * B + bias); x has B's dtype.
-void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, const void* x, DType ty, void* y,
+// y [m, N] (dtype ty) = activation(x [m, K] * B + bias); x is of dtype tx: B's, or for a B of kI8 kF32 or kBF16.
+void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, const void* x, DType ty, void* y,
               const Epilogue& epilogue = {});
 
-// The same in the calling thread, for loops that are in parallel already.
-void multiply_block(const PackedMatrix& b, int64_t m, const void* x, DType ty, void* y, const Epilogue& epilogue = {});
+// Columns of B that a loop in parallel should take at a time where it wants about `wanted`: a multiple of 64, or all.
+int64_t column_block(const PackedMatrix& b, int64_t wanted);
+
+// y [m, end - begin] float32 = x * columns [begin, end) of B, begin a multiple of column_block(), in the calling
+// thread: for loops that are in parallel already.
+void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, DType tx, const void* x, float* y);
 
 // dw [n, k] float32 += dy^T x: dy [m, n], x [m, k] of dtype t (the gradient of a layer's weight).
 void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,

@@ -98,9 +98,34 @@ struct Adam {
 void adam(const Adam& a, int64_t begin, int64_t end, float* g, float* m, float* v, float* p, float* average);
 double sum_of_squares(const float* x, int64_t n);  // accumulated in float64
 
-// The k best of a row of float32 logits as log-probabilities (log-softmax), ordered by value, ties by lower index.
-// logsum (may be null) receives the log of the normaliser.
-void top_k_log_softmax(const float* logits, int64_t width, int k, float* values, int32_t* indices, float* logsum);
+// Of a part of a row of float32 logits: its k largest, ordered by value, ties by lower index (where it has fewer,
+// -infinity follows), indices counted from `first`; and sum = sum of exp(logit - shift).
+struct LogitPart {
+  float shift, sum;
+};
+LogitPart top_k(const float* logits, int64_t width, int32_t first, int k, float* values, int32_t* indices);
+// The k best of a row as log-probabilities (log-softmax) in the same order: part p's top_k left its k values and
+// indices at values[p * stride] and indices[p * stride]; the result is written to the places of part 0. There are at
+// least k.
+void merge_top_k(int parts, const LogitPart* part, int k, int64_t stride, const float* values, const int32_t* indices,
+                 float* best, int32_t* best_indices);
+
+// ---- int8 ---------------------------------------------------------------------------------------------------------
+// Rows of activations as bytes: x[r][k] is near rows[r].low + rows[r].step * q[r][k], q from 0 to `levels`; rows of q
+// are q_stride bytes apart, zero behind the width.
+struct RowScale {
+  float low, step;
+};
+void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x, uint8_t* q, int64_t q_stride,
+                   RowScale* scales);
+
+// Columns of a weight as integers: w[n][k] is near scale * q[n][k], q from -127 to 127; sum = scale * sum_k q[n][k].
+void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float* scale, float* sum);
+
+// y[r][c] = activation(sums[r][c] * rows[r].step * scale[c] + rows[r].low * sum[c] + bias[c]), or, with `accumulate`,
+// that much more (before the activation). sums: [count, width] without gaps, y: of dtype t with the row stride ldy.
+void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, const RowScale* rows, const float* scale,
+                const float* sum, const float* bias, bool relu, bool accumulate, void* y, int64_t ldy);
 
 // ---- attention ----------------------------------------------------------------------------------------------------
 // Scaled dot-product attention, softmax(scale * Q K^T) V ("Attention Is All You Need", equation 1) over packed

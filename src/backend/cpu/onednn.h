@@ -19,10 +19,22 @@ inline dnnl::memory::data_type onednn_type(DType t) {
       return dnnl::memory::data_type::f32;
     case DType::kBF16:
       return dnnl::memory::data_type::bf16;
+    case DType::kI8:
+      return dnnl::memory::data_type::s8;
+    case DType::kU8:
+      return dnnl::memory::data_type::u8;
+    case DType::kI32:
+      return dnnl::memory::data_type::s32;
     default:
       check(false, "no matrix products of {}", name_of(t));
       return dnnl::memory::data_type::undef;
   }
+}
+
+// Whether oneDNN uses this instruction set: the processor has it, and ONEDNN_MAX_CPU_ISA does not forbid it.
+inline bool onednn_has(dnnl::cpu_isa isa) {
+  const auto bits = [](dnnl::cpu_isa i) { return static_cast<unsigned>(i); };
+  return (bits(dnnl::get_effective_cpu_isa()) & bits(isa)) == bits(isa);
 }
 
 inline dnnl::memory::dims dims_of(const dnnl::memory::desc& layout) {

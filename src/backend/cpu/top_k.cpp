@@ -1,5 +1,7 @@
 #include <bit>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
@@ -14,83 +16,86 @@
 HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 
-// The best k of what it was offered, as integers that sort like (value, lower index first). Offers are collected and
-// now and then cut down to the best k; the least of them is then the threshold that a later offer must exceed (a later
-// one of the same value loses the tie).
-class Best {
- public:
-  explicit Best(int k) : k_(k), limit_(2 * k + 32) { keys_.reserve(limit_); }
+namespace {
 
-  void offer(float value, int64_t index) {
-    keys_.push_back(key(value) << 32 | (UINT32_MAX - static_cast<uint64_t>(index)));
-    if (keys_.size() == limit_) cut();
-  }
+// Integers that sort like (value, lower index first).
+uint64_t key_of(float value, int64_t index) {
+  const auto bits = std::bit_cast<uint32_t>(value + 0.0f);  // -0 and 0 are equal
+  const uint64_t order = bits >> 31 ? ~bits : bits ^ 0x80000000u;
+  return order << 32 | (UINT32_MAX - static_cast<uint64_t>(index));
+}
+float value_of(uint64_t key) {
+  const auto order = static_cast<uint32_t>(key >> 32);
+  return std::bit_cast<float>(order >> 31 ? order ^ 0x80000000u : ~order);
+}
+int32_t index_of(uint64_t key) { return static_cast<int32_t>(UINT32_MAX - static_cast<uint32_t>(key)); }
 
-  // Keeps the best k, in no order.
-  void cut() {
-    std::nth_element(keys_.begin(), keys_.begin() + (k_ - 1), keys_.end(), std::greater<>());
-    keys_.resize(k_);
-    threshold_ = value(keys_.back());
-  }
+}  // namespace
 
-  const std::vector<uint64_t>& sorted() {
-    cut();
-    std::sort(keys_.begin(), keys_.end(), std::greater<>());
-    return keys_;
-  }
-
-  float threshold() const { return threshold_; }
-
-  static float value(uint64_t key) {
-    const auto order = static_cast<uint32_t>(key >> 32);
-    return std::bit_cast<float>(order >> 31 ? order ^ 0x80000000u : ~order);
-  }
-  static int32_t index(uint64_t key) { return static_cast<int32_t>(UINT32_MAX - static_cast<uint32_t>(key)); }
-
- private:
-  static uint64_t key(float value) {
-    const auto bits = std::bit_cast<uint32_t>(value + 0.0f);  // -0 and 0 are equal
-    return bits >> 31 ? ~bits : bits ^ 0x80000000u;
-  }
-
-  size_t k_, limit_;
-  std::vector<uint64_t> keys_;
-  float threshold_ = -kInfinity;
-};
-
-void top_k_log_softmax(const float* logits, int64_t width, int k, float* values, int32_t* indices, float* logsum) {
-  check(k >= 0 && k <= width, "the best {} of {} logits were asked for", k, width);
+// Elements i, i + G, i + 2G ... are a group. The k-th largest of the groups' largest elements is a threshold that at
+// least k elements reach, and hardly more do where there are several times k groups.
+LogitPart top_k(const float* logits, int64_t width, int32_t first, int k, float* values, int32_t* indices) {
   const DF d;
-  const Normaliser norm = normaliser(d, logits, width);
-  const float log_sum = norm.sum == 0 ? 0 : std::log(norm.sum);
-  if (logsum != nullptr) *logsum = norm.sum == 0 ? -kInfinity : norm.shift + log_sum;
-  if (k == 0) return;
-
-  Best best(k);
-  for (int64_t i = 0; i < k; ++i) best.offer(logits[i], i);
-  best.cut();
-
-  // Four vectors are looked at together; past the first few thousand logits almost none exceeds the threshold.
-  constexpr int64_t kVectors = 4;
-  const auto N = static_cast<int64_t>(hn::Lanes(d)), step = kVectors * N;
-  int64_t i = k;
-  for (; i + step <= width; i += step) {
-    const auto threshold = hn::Set(d, best.threshold());
-    const auto larger = hn::Max(hn::Max(hn::LoadU(d, logits + i), hn::LoadU(d, logits + i + N)),
-                                hn::Max(hn::LoadU(d, logits + i + 2 * N), hn::LoadU(d, logits + i + 3 * N)));
-    if (hn::AllFalse(d, hn::Gt(larger, threshold))) continue;
-    for (int64_t j = i; j < i + step; ++j) {
-      if (logits[j] > best.threshold()) best.offer(logits[j], j);
+  const auto N = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kUnit = 64;  // several vectors
+  const int64_t groups = kUnit * (4 * k / kUnit + 1);
+  thread_local std::vector<float> largest;
+  largest.assign(static_cast<size_t>(groups), -kInfinity);
+  int64_t i = 0;
+  for (; i + groups <= width; i += groups)
+    for (int64_t g = 0; g < groups; g += N) {
+      float* to = largest.data() + g;
+      hn::StoreU(hn::Max(hn::LoadU(d, to), hn::LoadU(d, logits + i + g)), d, to);
     }
-  }
-  for (; i < width; ++i) {
-    if (logits[i] > best.threshold()) best.offer(logits[i], i);
-  }
+  for (int64_t g = 0; i < width; ++i, ++g)
+    largest[static_cast<size_t>(g)] = std::max(largest[static_cast<size_t>(g)], logits[i]);
+  std::nth_element(largest.begin(), largest.begin() + (k - 1), largest.end(), std::greater<>());
+  const float threshold = largest[static_cast<size_t>(k - 1)];
+  const float highest = *std::max_element(largest.begin(), largest.begin() + k);
+  const float shift = highest == -kInfinity ? 0 : highest;
 
-  for (const uint64_t key : best.sorted()) {
-    *values++ = (Best::value(key) - norm.shift) - log_sum;
-    *indices++ = Best::index(key);
+  thread_local std::vector<uint64_t> found;
+  found.clear();
+  const auto at_least = hn::Set(d, threshold), shifts = hn::Set(d, shift);
+  const auto exp_of = [&](auto v) HWY_ATTR { return exp(d, hn::Sub(v, shifts)); };
+  const auto look = [&](auto v, int64_t at) HWY_ATTR {
+    uint8_t bytes[8] = {};
+    hn::StoreMaskBits(d, hn::Ge(v, at_least), bytes);
+    uint64_t bits;
+    std::memcpy(&bits, bytes, sizeof bits);
+    for (; bits != 0; bits &= bits - 1) {
+      const int64_t j = at + std::countr_zero(bits);
+      found.push_back(key_of(logits[j], j));
+    }
+  };
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  for (i = 0; i + 4 * N <= width; i += 4 * N) {
+    const auto a = hn::LoadU(d, logits + i), b = hn::LoadU(d, logits + i + N);
+    const auto c = hn::LoadU(d, logits + i + 2 * N), e = hn::LoadU(d, logits + i + 3 * N);
+    s0 = hn::Add(s0, exp_of(a));
+    s1 = hn::Add(s1, exp_of(b));
+    s2 = hn::Add(s2, exp_of(c));
+    s3 = hn::Add(s3, exp_of(e));
+    if (hn::AllFalse(d, hn::Ge(hn::Max(hn::Max(a, b), hn::Max(c, e)), at_least))) continue;
+    look(a, i);
+    look(b, i + N);
+    look(c, i + 2 * N);
+    look(e, i + 3 * N);
   }
+  for (; i < width; i += N) {
+    const auto v = load_or(d, -kInfinity, logits + i, static_cast<size_t>(std::min(N, width - i)));
+    s0 = hn::Add(s0, exp_of(v));
+    look(v, i);
+  }
+  while (!found.empty() && index_of(found.back()) >= width) found.pop_back();  // where the threshold is -infinity
+
+  const auto count = std::min<size_t>(static_cast<size_t>(k), found.size());
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end(), std::greater<>());
+  for (size_t j = 0; j < static_cast<size_t>(k); ++j) {
+    values[j] = j < count ? value_of(found[j]) : -kInfinity;
+    indices[j] = j < count ? first + index_of(found[j]) : INT32_MAX;
+  }
+  return {shift, sum_of_lanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)))};
 }
 
 }  // namespace nmt::cpu::HWY_NAMESPACE
@@ -99,10 +104,35 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace nmt::cpu {
 
-HWY_EXPORT(top_k_log_softmax);
+HWY_EXPORT(top_k);
 
-void top_k_log_softmax(const float* logits, int64_t width, int k, float* values, int32_t* indices, float* logsum) {
-  HWY_DYNAMIC_DISPATCH(top_k_log_softmax)(logits, width, k, values, indices, logsum);
+LogitPart top_k(const float* logits, int64_t width, int32_t first, int k, float* values, int32_t* indices) {
+  check(k >= 1, "the best {} logits were asked for", k);
+  return HWY_DYNAMIC_DISPATCH(top_k)(logits, width, first, k, values, indices);
+}
+
+void merge_top_k(int parts, const LogitPart* part, int k, int64_t stride, const float* values, const int32_t* indices,
+                 float* best, int32_t* best_indices) {
+  float shift = -std::numeric_limits<float>::infinity(), sum = 0;
+  for (int p = 0; p < parts; ++p)
+    if (part[p].sum > 0) shift = std::max(shift, part[p].shift);
+  if (shift < std::numeric_limits<float>::lowest()) shift = 0;
+  for (int p = 0; p < parts; ++p)
+    if (part[p].sum != 0) sum += part[p].sum * std::exp(part[p].shift - shift);
+  const float log_sum = sum == 0 ? 0 : std::log(sum);
+  thread_local std::vector<int64_t> next;  // by part
+  next.assign(static_cast<size_t>(parts), 0);
+  for (int i = 0; i < k; ++i) {
+    int from = 0;
+    const auto at = [&](int p) { return p * stride + next[static_cast<size_t>(p)]; };
+    for (int p = 1; p < parts; ++p)  // parts stand in the order of their indices
+      if (next[static_cast<size_t>(p)] < k &&
+          (next[static_cast<size_t>(from)] == k || values[at(p)] > values[at(from)]))
+        from = p;
+    best[i] = (values[at(from)] - shift) - log_sum;
+    best_indices[i] = indices[at(from)];
+    ++next[static_cast<size_t>(from)];
+  }
 }
 
 }  // namespace nmt::cpu

@@ -82,7 +82,7 @@ struct Product {
 
   Array run(ThreadPool& pool, const cpu::PackedMatrix& packed) const {
     Array result = y;
-    cpu::multiply(pool, packed, size.m, x.data(), ty, result.data(),
+    cpu::multiply(pool, packed, size.m, t, x.data(), ty, result.data(),
                   {bias ? b.f32() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, accumulate});
     return result;
   }

@@ -21,17 +21,22 @@ void check_top_k(const std::vector<double>& values, int k) {
   std::vector<double> expected;
   for (const int32_t i : order) expected.push_back(x[static_cast<size_t>(i)] - largest - std::log(sum));
 
-  Array best(DType::kF32, static_cast<size_t>(k));
-  std::vector<int32_t> indices(static_cast<size_t>(k), -1);
-  float logsum = 0;
-  cpu::top_k_log_softmax(logits.f32(), static_cast<int64_t>(x.size()), k, best.f32(), indices.data(), &logsum);
-  CHECK(indices == order);
-  CHECK(worst_error(DType::kF32, best, expected, 1e-6, 1e-6) <= 1);
-  CHECK(logsum == Approx(largest + std::log(sum)).epsilon(1e-6).margin(1e-6));
-
-  Array again(DType::kF32, static_cast<size_t>(k));
-  cpu::top_k_log_softmax(logits.f32(), static_cast<int64_t>(x.size()), k, again.f32(), indices.data(), nullptr);
-  CHECK(again == best);
+  // In one part, and in three, the last of which may have fewer than k.
+  const auto width = static_cast<int64_t>(x.size());
+  for (const auto& begins : {std::vector<int64_t>{0, width}, {0, width / 3, width - width / 5, width}}) {
+    const size_t parts = begins.size() - 1, stride = static_cast<size_t>(k) + 3;
+    std::vector<float> found(parts * stride), best(static_cast<size_t>(k));
+    std::vector<int32_t> found_indices(parts * stride), indices(static_cast<size_t>(k), -1);
+    std::vector<cpu::LogitPart> sums;
+    for (size_t p = 0; p < parts; ++p)
+      sums.push_back(cpu::top_k(logits.f32() + begins[p], begins[p + 1] - begins[p], static_cast<int32_t>(begins[p]), k,
+                                found.data() + p * stride, found_indices.data() + p * stride));
+    cpu::merge_top_k(static_cast<int>(parts), sums.data(), k, static_cast<int64_t>(stride), found.data(),
+                     found_indices.data(), best.data(), indices.data());
+    CHECK(indices == order);
+    const std::vector<double> got(best.begin(), best.end());
+    CHECK(worst_error(DType::kF32, got, expected, 1e-6, 1e-6) <= 1);
+  }
 }
 
 TEST_CASE("the best k of random rows") {
@@ -69,14 +74,17 @@ TEST_CASE("the best k of a row with a large offset keep their differences") {
   check_top_k(random_values(2000, 1, 5, 1e4), 10);
 }
 
-TEST_CASE("more than there is cannot be asked for, nothing can") {
-  const float x[] = {1, 2};
-  float values[3];
-  int32_t indices[3];
-  CHECK_THROWS_AS(cpu::top_k_log_softmax(x, 2, 3, values, indices, nullptr), std::logic_error);
-  float logsum = 0;
-  cpu::top_k_log_softmax(x, 2, 0, nullptr, nullptr, &logsum);
-  CHECK(logsum == Approx(2 + std::log(1 + std::exp(-1.0))));
+TEST_CASE("what is not a number shows in every probability of its row") {
+  const Target target(GENERATE(from_range(targets())));
+  auto x = random_values(300, 4);
+  x[GENERATE(0, 100, 299)] = kNaN;
+  const Array logits(DType::kF32, x);
+  float values[3], best[3];
+  int32_t indices[3], best_indices[3];
+  const auto sum = cpu::top_k(logits.f32(), 300, 0, 3, values, indices);
+  cpu::merge_top_k(1, &sum, 3, 3, values, indices, best, best_indices);
+  for (const float v : best) CHECK(std::isnan(v));
+  CHECK_THROWS_AS(cpu::top_k(logits.f32(), 2, 0, 0, values, indices), std::logic_error);
 }
 
 }  // namespace

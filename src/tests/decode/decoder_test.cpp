@@ -6,6 +6,21 @@
 
 using namespace nmt;
 
+namespace {
+
+// All translations, in the order of the sources.
+std::vector<std::vector<Hypothesis>> translate(Decoder& decoder, std::span<const std::vector<int32_t>> sources,
+                                               const SearchLimits& limits = {}) {
+  std::vector<std::vector<Hypothesis>> all(sources.size());
+  decoder.translate(sources, limits, [&](size_t i, std::vector<Hypothesis> best) {
+    CHECK(all[i].empty());
+    all[i] = std::move(best);
+  });
+  return all;
+}
+
+}  // namespace
+
 TEST_CASE("scores of the search are those of its translations as given targets") {
   const auto beam = GENERATE(1, 4, 20);
   TestModel model(5);
@@ -13,7 +28,7 @@ TEST_CASE("scores of the search are those of its translations as given targets")
   const Scorer scorers[] = {model.scorer()};
   Decoder decoder(scorers, runtime, {.beam = beam, .max_extra = 6, .n_best = true});
   const auto sources = random_sources(30, 12);
-  const auto found = decoder.translate(sources);
+  const auto found = translate(decoder, sources);
   REQUIRE(found.size() == sources.size());
   std::vector<IdPair> pairs;
   std::vector<Hypothesis> hypotheses;
@@ -43,23 +58,32 @@ TEST_CASE("scores of the search are those of its translations as given targets")
   }
 }
 
-TEST_CASE("a translation does not depend on the others of its batch") {
+TEST_CASE("a translation does not depend on the others under way") {
   TestModel model(13);
-  Runtime runtime(2);
+  const bool int8 = GENERATE(false, true);
+  Runtime runtime(2, DType::kF32, int8);
   const Scorer scorers[] = {model.scorer()};
   Decoder decoder(scorers, runtime, {.max_extra = 10, .n_best = true});
   auto sources = random_sources(40, 20);
   sources.push_back({1});
-  const auto together = decoder.translate(sources);
+  const auto together = translate(decoder, sources);
+  // Others take the places of those that end, in any order of lengths.
+  for (const SearchLimits& limits : {SearchLimits{.sentences = 1}, {.sentences = 5}, {.sentences = 9, .words = 60}}) {
+    const auto mixed = translate(decoder, sources, limits);
+    for (size_t s = 0; s < sources.size(); ++s) {
+      REQUIRE(mixed[s].size() == together[s].size());
+      for (size_t i = 0; i < mixed[s].size(); ++i) CHECK(mixed[s][i].ids == together[s][i].ids);
+    }
+  }
   for (size_t s = 0; s < sources.size(); ++s) {
-    const auto alone = decoder.translate(std::span(sources).subspan(s, 1));
+    const auto alone = translate(decoder, std::span(sources).subspan(s, 1));
     REQUIRE(alone[0].size() == together[s].size());
     for (size_t i = 0; i < alone[0].size(); ++i) {
       CHECK(alone[0][i].ids == together[s][i].ids);
       CHECK(alone[0][i].score == Approx(together[s][i].score).epsilon(1e-5));
     }
   }
-  CHECK(decoder.translate({}).empty());
+  CHECK(translate(decoder, {}).empty());
   CHECK(decoder.score({}).empty());
 }
 
@@ -68,7 +92,8 @@ TEST_CASE("an ensemble averages log-probabilities by weight") {
   Runtime runtime(1);
   const auto sources = random_sources(10, 8);
   const auto run = [&](std::vector<Scorer> scorers) {
-    return Decoder(scorers, runtime, {.beam = 3, .max_extra = 5, .n_best = true}).translate(sources);
+    Decoder decoder(scorers, runtime, {.beam = 3, .max_extra = 5, .n_best = true});
+    return translate(decoder, sources);
   };
   const auto one = run({a.scorer()}), same = run({a.scorer(0.2), a.scorer(7)}), both = run({a.scorer(3), b.scorer(1)});
   bool differs = false;
@@ -107,10 +132,25 @@ TEST_CASE("bf16 stays near f32") {
   CHECK(difference / count > 1e-4);  // it is bf16
   // The search in bf16 against bf16 scores; an ensemble of a model with itself changes the products' rounding only.
   const SearchOptions o{.max_extra = 5};
-  const auto found = Decoder(scorers, narrow, o).translate(sources),
-             again = Decoder(twice, narrow, o).translate(sources);
+  Decoder one(scorers, narrow, o), ensemble(twice, narrow, o);
+  const auto found = translate(one, sources), again = translate(ensemble, sources);
   for (size_t s = 0; s < sources.size(); ++s) {
     CHECK(std::isfinite(found[s][0].score));
     CHECK(found[s][0].score == Approx(again[s][0].score).epsilon(0.05).margin(0.1));
   }
+}
+
+TEST_CASE("int8 stays near f32") {
+  TestModel model(13);
+  const auto sources = random_sources(20, 10);
+  std::vector<IdPair> pairs;
+  for (const auto& source : sources) pairs.push_back({source, sources[pairs.size() / 2]});
+  Runtime bytes(1, DType::kF32, true), wide(1);
+  const Scorer scorers[] = {model.scorer()};
+  const auto a = Decoder(scorers, bytes, {}).score(pairs), b = Decoder(scorers, wide, {}).score(pairs);
+  double difference = 0, count = 0;
+  for (size_t i = 0; i < pairs.size(); ++i)
+    for (size_t t = 0; t < a[i].size(); ++t, ++count) difference += std::abs(a[i][t] - b[i][t]);
+  CHECK(difference / count < 0.1);
+  CHECK(difference / count > 1e-4);  // it is int8
 }

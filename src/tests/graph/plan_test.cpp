@@ -275,7 +275,7 @@ TEST_CASE("a plan serves no graph but its own", "[graph]") {
 TEST_CASE("the plan's table has a line for each tensor", "[graph]") {
   Runtime runtime(1);
   CHECK(runtime.plan_table() == "no plan was run\n");
-  runtime.enable_profile();
+  runtime.profile.times_ops = true;
   Graph graph(runtime);
   const std::vector<float> data(35), zeros(5);
   std::vector<float> gradient(5);
@@ -313,7 +313,7 @@ TEST_CASE("the plan's table has a line for each tensor", "[graph]") {
   CHECK(line.find("0.00 GFLOP") != std::string::npos);
   CHECK_FALSE(std::getline(table, line));
 
-  const auto& times = runtime.op_times();
+  const auto& times = runtime.profile.ops();
   CHECK(times.at("mix").calls == 1);
   CHECK(times.at("mix").flops == 2e6);
   CHECK(times.at("mix").bytes == 4 * (64 + 10 + 20));

@@ -26,7 +26,7 @@ class Net {
  public:
   explicit Net(bool fusion, DType compute = DType::kF32)
       : runtime_(1, compute), graph_(runtime_, fusion ? fusion_rules() : std::span<const FusionRule>()) {
-    runtime_.enable_profile();
+    runtime_.profile.times_ops = true;
   }
 
   Graph& graph() { return graph_; }
@@ -49,10 +49,10 @@ class Net {
   // Computes `outputs`; returns how often each op was called.
   Calls run(const std::vector<Expr>& outputs) {
     std::map<std::string, int64_t> before;
-    for (const auto& [name, time] : runtime_.op_times()) before[name] = time.calls;
+    for (const auto& [name, time] : runtime_.profile.ops()) before[name] = time.calls;
     graph_.run(outputs);
     Calls calls;
-    for (const auto& [name, time] : runtime_.op_times())
+    for (const auto& [name, time] : runtime_.profile.ops())
       if (time.calls > before[name]) calls[name] = time.calls - before[name];
     return calls;
   }

@@ -108,7 +108,7 @@ TEST_CASE("dropout is a function of seed, step and place", "[ops]") {
 
 TEST_CASE("the profile counts the products of attention by the sentences' lengths", "[ops]") {
   Runtime runtime(1);
-  runtime.enable_profile();
+  runtime.profile.times_ops = true;
   const int64_t tokens = 5;  // sentences of 2 and 3
   const std::vector<float> qkv(static_cast<size_t>(tokens * 3 * 8), 0.1f);
   const std::vector<int32_t> begin{0, 2, 5};
@@ -120,5 +120,5 @@ TEST_CASE("the profile counts the products of attention by the sentences' length
   const Segments segments{begins, begins, graph.input({{3}, DType::kI64}, weights.data())};
   graph.run({attention(columns(x, 0, 8), columns(x, 8, 8), columns(x, 16, 8), 2, segments, causal, 0)});
   const double pairs = causal ? 3 + 6 : 4 + 9;
-  CHECK(runtime.op_times().at("attention").flops == 2 * pairs * 2 * (4 + 4));  // two heads of d_k = d_v = 4
+  CHECK(runtime.profile.ops().at("attention").flops == 2 * pairs * 2 * (4 + 4));  // two heads of d_k = d_v = 4
 }

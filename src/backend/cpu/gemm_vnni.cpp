@@ -1,0 +1,128 @@
+#include "backend/cpu/gemm_vnni.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+// GCC 12 takes the undefined operands of its own intrinsics for a mistake (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+
+#include "base/error.h"
+#include "base/math.h"
+
+// Only called where the processor has it.
+#define NMT_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+
+namespace nmt::cpu {
+namespace {
+
+constexpr int kLanes = 16, kVectors = kVnniColumns / kLanes;
+constexpr int kRows = 6;  // 24 sums, 4 vectors of B and one of x in 32 registers
+
+int64_t block_bytes(int64_t k) { return round_up(k, 4) * kVnniColumns; }
+
+NMT_VNNI inline __m512 load_bf16(__mmask16 lanes, const uint16_t* p) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p)), 16));
+}
+
+// Round to nearest even; NaN stays NaN.
+NMT_VNNI inline void store_bf16(__mmask16 lanes, __m512 v, uint16_t* p) {
+  const __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
+  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+  const __m512i rounded =
+      _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))), 16);
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  const __m512i result = _mm512_mask_or_epi32(rounded, nan, high, _mm512_set1_epi32(0x40));
+  _mm256_mask_storeu_epi16(p, lanes, _mm512_cvtepi32_epi16(result));
+}
+
+// sums [R, 64] of R rows of x, which are 4 * fours bytes long, and a block of columns.
+template <int R>
+NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* block, int32_t* to) {
+  __m512i sums[R][kVectors];
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_setzero_si512();
+  for (int64_t i = 0; i < fours; ++i) {
+    __m512i columns[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(block + (i * kVectors + v) * 64);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      int32_t four;
+      std::memcpy(&four, x + (r * fours + i) * 4, sizeof four);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v)
+        sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], _mm512_set1_epi32(four), columns[v]);
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) _mm512_store_si512(to + r * kVnniColumns + v * kLanes, sums[r][v]);
+}
+
+// What sums [rows, 64] of the block that begins at `column` mean, to rows row .. of y.
+NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int64_t rows, int64_t column) {
+  const Epilogue& e = p.epilogue;
+  for (int64_t first = column; first < std::min(column + kVnniColumns, p.end); first += kLanes) {
+    const int64_t left = p.end - first;
+    const auto lanes = static_cast<__mmask16>(left >= kLanes ? 0xFFFF : (1 << left) - 1);
+    const __m512 scale = _mm512_maskz_loadu_ps(lanes, p.scale + first);
+    const __m512 sum = _mm512_maskz_loadu_ps(lanes, p.sum + first);
+    const __m512 bias =
+        e.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(lanes, e.bias + first - p.begin);
+    for (int64_t r = 0; r < rows; ++r) {
+      const RowScale& s = p.rows[row + r];
+      const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kVnniColumns + first - column));
+      __m512 y = _mm512_mul_ps(_mm512_mul_ps(integers, _mm512_set1_ps(s.step)), scale);
+      y = _mm512_add_ps(_mm512_fmadd_ps(_mm512_set1_ps(s.low), sum, y), bias);
+      const int64_t at = (row + r) * p.ldy + first - p.begin;
+      auto* wide = static_cast<float*>(p.y) + at;
+      auto* narrow = static_cast<uint16_t*>(p.y) + at;
+      const bool f32 = p.ty == DType::kF32;
+      if (e.accumulate) y = _mm512_add_ps(y, f32 ? _mm512_maskz_loadu_ps(lanes, wide) : load_bf16(lanes, narrow));
+      if (e.activation == Activation::kRelu) y = _mm512_max_ps(y, _mm512_setzero_ps());
+      if (f32)
+        _mm512_mask_storeu_ps(wide, lanes, y);
+      else
+        store_bf16(lanes, y, narrow);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kVnniColumns) / kVnniColumns * block_bytes(k); }
+
+void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
+  for (int64_t column = begin; column < end; column += kVnniColumns) {
+    std::byte* block = packed + column / kVnniColumns * block_bytes(k);
+    const int64_t columns = std::min(kVnniColumns, end - column);
+    if (columns < kVnniColumns || k % 4 != 0) std::memset(block, 0, static_cast<size_t>(block_bytes(k)));
+    for (int64_t c = 0; c < columns; ++c) {
+      const int8_t* from = q + (column - begin + c) * k;
+      for (int64_t i = 0; i < k; i += 4)
+        std::memcpy(block + i * kVnniColumns + c * 4, from + i, static_cast<size_t>(std::min<int64_t>(4, k - i)));
+    }
+  }
+}
+
+void vnni_multiply(const VnniProduct& p) {
+  check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
+  static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
+                                           multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
+  alignas(64) int32_t sums[kRows * kVnniColumns];
+  const int64_t fours = round_up(p.k, 4) / 4;
+  for (int64_t column = p.begin; column < p.end; column += kVnniColumns)
+    for (int64_t row = 0; row < p.m; row += kRows) {
+      const int64_t rows = std::min<int64_t>(kRows, p.m - row);
+      kProducts[static_cast<size_t>(rows - 1)](p.q + row * fours * 4, fours,
+                                               p.packed + column / kVnniColumns * block_bytes(p.k), sums);
+      finish(p, sums, row, rows, column);
+    }
+}
+
+}  // namespace nmt::cpu

@@ -1,0 +1,252 @@
+#include "backend/cpu/products.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <vector>
+
+#include <omp.h>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/onednn.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/math.h"
+
+namespace nmt::cpu {
+
+using Tag = dnnl::memory::format_tag;
+
+struct Product {
+  dnnl::matmul primitive;
+  dnnl::memory::desc x, w, y, bias, scratchpad;
+  Tag panel = Tag::undef;  // where whole blocks of B's columns follow one another: their layout
+};
+
+namespace {
+
+// What a oneDNN primitive depends on. Products are [m, k] x [k, n]; oneDNN's fast code wants x and y without gaps.
+struct Key {
+  int64_t m, n, k;
+  int64_t a_row, a_column, b_row, b_column;  // strides of plain operands; b_row = 0: B is packed
+  DType t, ty;                               // of B and y; x is of B's dtype, kU8 for kI8
+  bool bias, relu, accumulate;
+  bool panel = false;  // B is packed in the layout of the wider matrix it belongs to
+  bool operator==(const Key&) const = default;
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    const int64_t numbers[] = {key.m,
+                               key.n,
+                               key.k,
+                               key.a_row,
+                               key.a_column,
+                               key.b_row,
+                               key.b_column,
+                               (static_cast<int64_t>(key.t) << 8) | static_cast<int64_t>(key.ty),
+                               key.panel * 8 + key.bias * 4 + key.relu * 2 + key.accumulate};
+    return hash64({reinterpret_cast<const char*>(numbers), sizeof numbers});
+  }
+};
+
+// In these layouts whole blocks of columns follow one another, so that a panel of B's columns is packed as B is.
+Tag panel_tag(DType t, const dnnl::memory::desc& layout) {
+  for (const Tag tag : {Tag::BA16a64b2a, Tag::BA16a64b, Tag::BA16a64b4a})
+    if (layout == dnnl::memory::desc(dims_of(layout), onednn_type(t), tag)) return tag;
+  return Tag::undef;
+}
+
+// `layout` is B's layout where it is packed already; null: oneDNN chooses.
+std::unique_ptr<Product> make(const Key& key, const dnnl::memory::desc* layout) {
+  const auto type = onednn_type(key.t);
+  auto product = std::make_unique<Product>();
+  product->x = {{key.m, key.k},
+                key.t == DType::kI8 ? onednn_type(DType::kU8) : type,
+                dnnl::memory::dims{key.a_row, key.a_column}};
+  if (layout != nullptr)
+    product->w = *layout;
+  else if (key.b_row == 0)
+    product->w = {{key.k, key.n}, type, Tag::any};
+  else
+    product->w = {{key.k, key.n}, type, dnnl::memory::dims{key.b_row, key.b_column}};
+  product->y = {{key.m, key.n}, onednn_type(key.ty), dnnl::memory::dims{key.n, 1}};
+  product->bias = {{1, key.n}, dnnl::memory::data_type::f32, Tag::ab};
+  dnnl::primitive_attr attributes;
+  dnnl::post_ops post;
+  if (key.accumulate) post.append_sum(1.f);
+  if (key.relu) append_relu(post);
+  attributes.set_post_ops(post);
+  // A scratchpad of oneDNN's own belongs to the thread that makes the primitive, but all threads execute it.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto descriptor =
+      matmul_descriptor(product->x, product->w, key.bias ? &product->bias : nullptr, product->y, attributes);
+  product->w = descriptor.weights_desc();
+  product->scratchpad = descriptor.scratchpad_desc();
+  product->primitive = dnnl::matmul(descriptor);
+  if (key.b_row == 0) product->panel = panel_tag(key.t, product->w);
+  return product;
+}
+
+// Primitives are made once; oneDNN's own cache is smaller and slower to ask.
+// The key by value: GCC 13 and newer take the result for a reference into it.
+const Product& product_for(Key key, const dnnl::memory::desc* layout = nullptr) {
+  static std::shared_mutex mutex;
+  static std::unordered_map<Key, std::unique_ptr<Product>, KeyHash> products;
+  {
+    const std::shared_lock lock(mutex);
+    if (const auto it = products.find(key); it != products.end()) return *it->second;
+  }
+  auto made = make(key, layout);
+  const std::unique_lock lock(mutex);
+  return *products.try_emplace(key, std::move(made)).first->second;
+}
+
+// oneDNN runs sequentially in a thread whose OpenMP team is the thread alone.
+dnnl::stream& thread_stream() {
+  thread_local dnnl::stream stream = [] {
+    omp_set_num_threads(1);
+    return dnnl::stream(onednn_engine());
+  }();
+  return stream;
+}
+
+// Memory of one thread for one purpose; its contents do not last.
+class Scratch {
+ public:
+  std::byte* get(size_t bytes) {
+    constexpr size_t kAlign = 64;
+    if (memory_.size() < bytes + kAlign) memory_.resize(bytes + kAlign);
+    return reinterpret_cast<std::byte*>(round_up(reinterpret_cast<int64_t>(memory_.data()), kAlign));
+  }
+
+ private:
+  std::vector<std::byte> memory_;
+};
+
+void execute(const Product& product, const void* x, const void* w, void* y, const float* bias) {
+  auto& engine = onednn_engine();
+  auto& stream = thread_stream();
+  std::unordered_map<int, dnnl::memory> arguments = {
+      {DNNL_ARG_SRC, dnnl::memory(product.x, engine, const_cast<void*>(x))},
+      {DNNL_ARG_WEIGHTS, dnnl::memory(product.w, engine, const_cast<void*>(w))},
+      {DNNL_ARG_DST, dnnl::memory(product.y, engine, y)}};
+  thread_local Scratch scratchpad;
+  if (const size_t bytes = product.scratchpad.get_size(); bytes > 0)
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(product.scratchpad, engine, scratchpad.get(bytes)));
+  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(product.bias, engine, const_cast<float*>(bias)));
+  product.primitive.execute(stream, arguments);
+}
+
+Key packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, const Epilogue& e, bool panel) {
+  const bool relu = e.activation == Activation::kRelu;
+  return {m, n, k, k, 1, 0, 0, t, ty, e.bias != nullptr, relu, e.accumulate, panel};
+}
+
+}  // namespace
+
+std::byte* thread_scratch(size_t bytes) {
+  thread_local Scratch scratch;
+  return scratch.get(bytes);
+}
+
+// What oneDNN chooses for a full block of rows.
+PackedLayout::PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k) {
+  if (n > 0 && k > 0)
+    product_ = &product_for(packed_key(kRowBlock, n, k, t, t == DType::kI8 ? DType::kI32 : t, {}, false));
+}
+
+int64_t PackedLayout::bytes() const { return product_ == nullptr ? 0 : static_cast<int64_t>(product_->w.get_size()); }
+
+bool PackedLayout::has_panels() const { return product_ != nullptr && product_->panel != Tag::undef; }
+
+// These layouts round the rows of B up to 64 bytes.
+int64_t PackedLayout::offset_of(int64_t column) const {
+  const auto size = static_cast<int64_t>(size_of(t_));
+  return column * round_up(k_, 64 / size) * size;
+}
+
+void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
+                        std::byte* packed) const {
+  if (product_ == nullptr) return;
+  const bool all = begin == 0 && end == n_;
+  check(all || has_panels(), "a layout without panels");
+  const dnnl::memory::desc plain({k_, end - begin}, onednn_type(from), dnnl::memory::dims{row, column});
+  const auto layout = all ? product_->w : dnnl::memory::desc({k_, end - begin}, onednn_type(t_), product_->panel);
+  auto& engine = onednn_engine();
+  dnnl::memory source(plain, engine, const_cast<void*>(w)), target(layout, engine, packed + offset_of(begin));
+  dnnl::reorder(source, target).execute(thread_stream(), source, target);
+}
+
+namespace {
+
+// y [m, n] of operands with k = 0, which oneDNN 3 leaves as it is: the epilogue of zeros.
+void multiply_nothing(int64_t m, int64_t n, DType ty, void* y, const Epilogue& e) {
+  if (ty == DType::kI32) {
+    std::memset(y, 0, static_cast<size_t>(m * n) * size_of(ty));
+    return;
+  }
+  std::vector<float> row(static_cast<size_t>(n));
+  for (int64_t r = 0; r < m; ++r) {
+    void* to = offset(y, r * n, ty);
+    std::ranges::fill(row, 0.f);
+    if (e.accumulate) convert(ty, to, DType::kF32, row.data(), n);
+    if (e.bias != nullptr) add_f32(0, n, e.bias, row.data());
+    if (e.activation == Activation::kRelu) relu(DType::kF32, 0, n, row.data(), row.data());
+    convert(DType::kF32, row.data(), ty, to, n);
+  }
+}
+
+}  // namespace
+
+// Rows are taken in blocks of 256, and of what is left to a multiple of 16, so that few primitives serve every number
+// of rows: rows of zeros make up what lacks. oneDNN's fast code has no product of one row.
+void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty,
+                            void* y, const Epilogue& e) const {
+  const int64_t n = end - begin;
+  if (product_ == nullptr) return multiply_nothing(m, n, ty, y, e);
+  const bool panel = n != n_;
+  check(!panel || has_panels(), "a layout without panels");
+  const auto layout = panel ? dnnl::memory::desc({k_, n}, onednn_type(t_), product_->panel) : product_->w;
+  const void* b = packed + offset_of(begin);
+  for (int64_t row = 0; row < m; row += kRowBlock) {
+    const int64_t rows = std::min(m - row, kRowBlock),
+                  padded = rows < 16 ? std::max<int64_t>(2, rows) : round_up(rows, 16);
+    const void* from = offset(x, row * k_, t_);
+    void* to = offset(y, row * n, ty);
+    const auto& product = product_for(packed_key(padded, n, k_, t_, ty, e, panel), &layout);
+    if (rows == padded) {
+      execute(product, from, b, to, e.bias);
+      continue;
+    }
+    const auto size = [](int64_t count, int64_t width, DType t) {
+      return static_cast<size_t>(count * width) * size_of(t);
+    };
+    thread_local Scratch scratch;
+    const size_t x_bytes = static_cast<size_t>(round_up(static_cast<int64_t>(size(padded, k_, t_)), 64));
+    std::byte* room = scratch.get(x_bytes + size(padded, n, ty));
+    std::byte* result = room + x_bytes;
+    std::memcpy(room, from, size(rows, k_, t_));
+    std::memset(room + size(rows, k_, t_), 0, size(padded - rows, k_, t_));
+    if (e.accumulate) std::memcpy(result, to, size(rows, n, ty));
+    execute(product, room, b, result, e.bias);
+    std::memcpy(to, result, size(rows, n, ty));
+  }
+}
+
+void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,
+                    const void* b, DType tc, void* c, bool accumulate) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    if (!accumulate) std::memset(c, 0, static_cast<size_t>(m * n) * size_of(tc));
+    return;
+  }
+  execute(product_for({m, n, k, transpose_a ? 1 : k, transpose_a ? m : 1, transpose_b ? 1 : n, transpose_b ? k : 1, t,
+                       tc, false, false, accumulate}),
+          a, b, c, nullptr);
+}
+
+}  // namespace nmt::cpu

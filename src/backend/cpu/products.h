@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/gemm.h"
+
+// oneDNN's matrix products in the calling thread: what the parallel ones of gemm.h are made of.
+namespace nmt::cpu {
+
+inline constexpr int64_t kRowBlock = 256;  // rows of y that one task computes: near oneDNN's best rate, x stays in L2
+inline constexpr int64_t kPanelColumns = 256;  // columns of B that one task computes where tasks are cut by columns
+
+struct Product;  // a oneDNN primitive
+
+// The layout in which oneDNN wants B [k, n], for products y [m, n] = x [m, k] * B. Elements of B are of dtype t: kF32,
+// kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32.
+class PackedLayout {
+ public:
+  PackedLayout(DType t, int64_t n, int64_t k);
+
+  int64_t bytes() const;
+  // Whether columns from a multiple of 64 on can be packed and multiplied apart; else only all of them.
+  bool has_panels() const;
+
+  // Packs columns [begin, end) of plain elements of dtype `from`; w points at row 0 of column `begin` and has these
+  // strides.
+  void pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
+            std::byte* packed) const;
+  // y [m, end - begin] of dtype ty = the epilogue of x * columns [begin, end); the bias is that of column `begin`.
+  void multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty, void* y,
+                const Epilogue& e = {}) const;
+
+ private:
+  int64_t offset_of(int64_t column) const;  // bytes before a panel
+
+  DType t_;
+  int64_t n_, k_;
+  const Product* product_ = nullptr;  // one with this layout; none where B is empty
+};
+
+// Memory of the calling thread, aligned to 64 bytes; what is in it lasts until the next call.
+std::byte* thread_scratch(size_t bytes);
+
+inline const std::byte* offset(const void* data, int64_t elements, DType t) {
+  return static_cast<const std::byte*>(data) + elements * static_cast<int64_t>(size_of(t));
+}
+inline std::byte* offset(void* data, int64_t elements, DType t) {
+  return static_cast<std::byte*>(data) + elements * static_cast<int64_t>(size_of(t));
+}
+
+}  // namespace nmt::cpu

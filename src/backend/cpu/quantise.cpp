@@ -1,0 +1,138 @@
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/targets.h"
+
+#define HWY_TARGET_INCLUDE "backend/cpu/quantise.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backend/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nmt::cpu::HWY_NAMESPACE {
+namespace {
+
+// Lanes of integers, one byte each.
+template <class Byte>
+HWY_INLINE void store_bytes(hn::Vec<hn::RebindToSigned<DF>> v, Byte* to, size_t n) {
+  const hn::Rebind<Byte, DF> db;
+  const auto narrow = hn::DemoteTo(db, v);
+  if (n == hn::Lanes(DF())) return hn::StoreU(narrow, db, to);
+  HWY_ALIGN Byte lanes[hn::MaxLanes(db)];
+  hn::StoreU(narrow, db, lanes);
+  std::memcpy(to, lanes, n);
+}
+
+template <class T>
+HWY_INLINE VectorPair least_and_largest(const T* x, int64_t width) {
+  const DF d;
+  const auto at = [&](int64_t i, size_t lanes) HWY_ATTR {
+    const auto v = load_or(d, 0, x + i, lanes);
+    if (lanes == hn::Lanes(d)) return VectorPair{v, v};
+    const auto inside = hn::FirstN(d, lanes);
+    return VectorPair{hn::IfThenElse(inside, v, hn::Set(d, kInfinity)),
+                      hn::IfThenElse(inside, v, hn::Set(d, -kInfinity))};
+  };
+  const VectorPair start{hn::Set(d, kInfinity), hn::Set(d, -kInfinity)};
+  return fold(d, width, start, at, [](VectorPair a, VectorPair b) HWY_ATTR {
+    return VectorPair{hn::Min(a.first, b.first), hn::Max(a.second, b.second)};
+  });
+}
+
+}  // namespace
+
+void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x, uint8_t* q, int64_t q_stride,
+                   RowScale* scales) {
+  const DF d;
+  with_type(t, [&](auto type) HWY_ATTR {
+    using T = decltype(type);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const T* row = static_cast<const T*>(x) + r * width;
+      uint8_t* to = q + r * q_stride;
+      std::fill(to + width, to + q_stride, uint8_t{0});
+      if (width == 0) {
+        scales[r] = {0, 0};
+        continue;
+      }
+      const VectorPair ends = least_and_largest(row, width);
+      const float low = hn::GetLane(hn::MinOfLanes(d, ends.first)), range = max_of_lanes(d, ends.second) - low;
+      scales[r] = {low, range / static_cast<float>(levels)};
+      const auto from = hn::Set(d, low), factor = hn::Set(d, range > 0 ? static_cast<float>(levels) / range : 0);
+      for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
+        const auto v = hn::Mul(hn::Sub(load(d, row + i, n), from), factor);
+        store_bytes(hn::NearestInt(v), to + i, n);
+      });
+    }
+  });
+}
+
+void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float* scale, float* sum) {
+  const DF d;
+  const hn::RebindToSigned<DF> di;
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const float* row = w + r * width;
+    int8_t* to = q + r * width;
+    const VectorPair ends = least_and_largest(row, width);
+    const float largest = std::max(-hn::GetLane(hn::MinOfLanes(d, ends.first)), max_of_lanes(d, ends.second));
+    const auto factor = hn::Set(d, largest > 0 ? 127 / largest : 0);
+    auto integers = hn::Zero(di);
+    for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
+      const auto v = hn::NearestInt(hn::Mul(load(d, row + i, n), factor));
+      integers = hn::Add(integers, v);
+      store_bytes(v, to + i, n);
+    });
+    scale[r] = largest > 0 ? largest / 127 : 0;
+    sum[r] = scale[r] * static_cast<float>(hn::GetLane(hn::SumOfLanes(di, integers)));
+  }
+}
+
+void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, const RowScale* rows, const float* scale,
+                const float* sum, const float* bias, bool relu, bool accumulate, void* y, int64_t ldy) {
+  const DF d;
+  const hn::RebindToSigned<DF> di;
+  with_type(t, [&](auto type) HWY_ATTR {
+    using T = decltype(type);
+    for (int64_t r = 0; r < count; ++r) {
+      T* to = static_cast<T*>(y) + r * ldy;
+      const int32_t* from = sums + r * width;
+      const auto step = hn::Set(d, rows[r].step), low = hn::Set(d, rows[r].low);
+      for_each(d, width, [&](int64_t c, size_t n) HWY_ATTR {
+        HWY_ALIGN int32_t lanes[hn::MaxLanes(di)] = {};
+        if (n != hn::Lanes(d)) std::memcpy(lanes, from + c, n * sizeof(int32_t));
+        const auto integers = n == hn::Lanes(d) ? hn::LoadU(di, from + c) : hn::Load(di, lanes);
+        auto v = hn::Mul(hn::Mul(hn::ConvertTo(d, integers), step), load(d, scale + c, n));
+        v = hn::MulAdd(low, load(d, sum + c, n), v);
+        if (bias != nullptr) v = hn::Add(v, load(d, bias + c, n));
+        if (accumulate) v = hn::Add(v, load(d, to + c, n));
+        if (relu) v = hn::Max(v, hn::Zero(d));
+        store(d, v, to + c, n);
+      });
+    }
+  });
+}
+
+}  // namespace nmt::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nmt::cpu {
+
+HWY_EXPORT(quantise_rows);
+HWY_EXPORT(quantise_weight);
+HWY_EXPORT(dequantise);
+
+void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x, uint8_t* q, int64_t q_stride,
+                   RowScale* scales) {
+  HWY_DYNAMIC_DISPATCH(quantise_rows)(t, rows, width, levels, x, q, q_stride, scales);
+}
+
+void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float* scale, float* sum) {
+  HWY_DYNAMIC_DISPATCH(quantise_weight)(rows, width, w, q, scale, sum);
+}
+
+void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, const RowScale* rows, const float* scale,
+                const float* sum, const float* bias, bool relu, bool accumulate, void* y, int64_t ldy) {
+  HWY_DYNAMIC_DISPATCH(dequantise)(t, count, width, sums, rows, scale, sum, bias, relu, accumulate, y, ldy);
+}
+
+}  // namespace nmt::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,128 @@
+// The ceiling of a model's speed: how fast oneDNN alone multiplies matrices of exactly its shapes, and how many target
+// tokens a second that would be if nothing else took time.
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "backend/cpu/onednn.h"
+#include "config/app.h"
+#include "config/threads.h"
+#include "nn/model_config.h"
+
+namespace nmt {
+namespace {
+
+struct GemmOptions {
+  ModelConfig model;
+  std::string work = "train", precision = "f32";
+  int vocabulary = 32000, rows = 3000, beam = 4, repetitions = 5, threads = 0;
+  double source_ratio = 1;
+
+  void declare(Options& o) {
+    model.declare(o);
+    o.group("Work");
+    o.add("work", work, "Products of an update, or of decoding a step").choices({"train", "decode"});
+    o.add("precision", precision, "Of the products").choices({"f32", "bf16", "int8"});
+    o.add("vocabulary", vocabulary, "Entries of the target vocabulary").range(1, 1e7);
+    o.add("rows", rows, "Target tokens of a batch, or hypotheses of a step").range(1, 1e7);
+    o.add("beam-size", beam, "Hypotheses a sentence, for decoding").range(1, 100);
+    o.add("source-ratio", source_ratio, "Source tokens for one of the target").range(0.01, 100);
+    o.add("repetitions", repetitions, "The best of so many counts").range(1, 1000);
+    declare_threads(o, threads);
+  }
+};
+
+struct Product {
+  const char* name;
+  int64_t m, n, k;
+  int count;  // of such products
+};
+
+// y [m, n] = x [m, k] * B [k, n] with B packed as oneDNN wants it; seconds of the best repetition.
+double seconds_of(const Product& p, const std::string& precision, int repetitions) {
+  using dnnl::memory;
+  const bool int8 = precision == "int8", bf16 = precision == "bf16";
+  const auto narrow = bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  auto& engine = cpu::onednn_engine();
+  dnnl::stream stream(engine);
+  const memory::desc x({p.m, p.k}, int8 ? memory::data_type::u8 : narrow, memory::format_tag::ab);
+  const memory::desc any({p.k, p.n}, int8 ? memory::data_type::s8 : narrow, memory::format_tag::any);
+  const memory::desc y({p.m, p.n}, int8 ? memory::data_type::s32 : narrow, memory::format_tag::ab);
+  const auto descriptor = cpu::matmul_descriptor(x, any, nullptr, y, {});
+  const dnnl::matmul product(descriptor);
+  const auto filled = [&](const memory::desc& d) {
+    memory m(d, engine);
+    std::fill_n(static_cast<uint8_t*>(m.get_data_handle()), d.get_size(), uint8_t{0x3c});
+    return m;
+  };
+  auto a = filled(x), b = filled(descriptor.weights_desc()), c = filled(y);
+  double best = 1e30;
+  for (int i = 0; i <= repetitions; ++i) {  // the first one warms up
+    const auto begin = std::chrono::steady_clock::now();
+    product.execute(stream, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
+    stream.wait();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (i > 0) best = std::min(best, seconds);
+  }
+  return best;
+}
+
+// The products of one pass forward over `source` tokens by the encoder and `target` tokens by the decoder.
+std::vector<Product> forward(const ModelConfig& c, int64_t source, int64_t target, int vocabulary) {
+  const int64_t d = c.dim_emb, f = c.dim_ffn, keys = c.keys(), values = c.values();
+  const int inner = c.activation == "swiglu" ? 2 : 1;
+  return {{"encoder: queries, keys, values", source, 2 * keys + values, d, c.enc_depth},
+          {"encoder: attention's output", source, d, values, c.enc_depth},
+          {"encoder: inner layer", source, f, d, inner * c.enc_depth},
+          {"encoder: outer layer", source, d, f, c.enc_depth},
+          {"decoder: keys, values of the source", source, keys + values, d, c.dec_depth},
+          {"decoder: queries, keys, values", target, 2 * keys + values, d, c.dec_depth},
+          {"decoder: queries across", target, keys, d, c.dec_depth},
+          {"decoder: attention's output", target, d, values, 2 * c.dec_depth},
+          {"decoder: inner layer", target, f, d, inner * c.dec_depth},
+          {"decoder: outer layer", target, d, f, c.dec_depth},
+          {"logits", target, vocabulary, d, 1}};
+}
+
+void run(GemmOptions& o) {
+  o.model.validate();
+  omp_set_num_threads(threads_or_all(o.threads));
+  const bool train = o.work == "train";
+  require(!train || o.precision != "int8", "there is no training in int8");
+  // A step of decoding goes on with `rows` hypotheses and has encoded as many source tokens as its sentences write.
+  const int64_t tokens = train ? o.rows : std::max(1, o.rows / o.beam);
+  const auto source = static_cast<int64_t>(static_cast<double>(tokens) * o.source_ratio);
+  double seconds = 0, flops = 0;
+  fmt::print("{:<38} {:>6} {:>6} {:>6} {:>6} {:>9} {:>9}\n", "product", "m", "n", "k", "count", "ms", "GFLOP/s");
+  for (const Product& p : forward(o.model, source, o.rows, o.vocabulary)) {
+    std::vector<Product> products = {p};
+    if (train) {
+      products.push_back({"  gradient of x", p.m, p.k, p.n, p.count});
+      products.push_back({"  gradient of the weight", p.n, p.k, p.m, p.count});
+    }
+    for (const Product& each : products) {
+      const double time = seconds_of(each, o.precision, o.repetitions);
+      const double work = 2.0 * static_cast<double>(each.m) * static_cast<double>(each.n) * static_cast<double>(each.k);
+      fmt::print("{:<38} {:>6} {:>6} {:>6} {:>6} {:>9.3f} {:>9.1f}\n", each.name, each.m, each.n, each.k, each.count,
+                 time * 1e3, work / time * 1e-9);
+      seconds += time * each.count;
+      flops += work * each.count;
+    }
+  }
+  fmt::print("all: {:.1f} ms, {:.1f} GFLOP/s, {:.1f} MFLOP a target token: {:.0f} target tokens/s\n", seconds * 1e3,
+             flops / seconds * 1e-9, flops / static_cast<double>(tokens) * 1e-6, static_cast<double>(tokens) / seconds);
+}
+
+}  // namespace
+}  // namespace nmt
+
+int main(int argc, char** argv) {
+  nmt::App app("bench_gemm", "The ceiling of a model's speed: oneDNN's rate on exactly its matrix products");
+  nmt::GemmOptions options;
+  options.declare(app.options());
+  app.run([&] { nmt::run(options); });
+  return app.main(argc, argv);
+}

@@ -1,0 +1,52 @@
+#include "graph/profile.h"
+
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+
+namespace nmt {
+
+std::string_view Profile::enter(std::string_view phase) {
+  const auto now = Clock::now();
+  phases_[current_].time += now - since_;
+  since_ = now;
+  const size_t before = current_;
+  const auto found = std::ranges::find(phases_, phase, &PhaseTime::name);
+  current_ = static_cast<size_t>(found - phases_.begin());
+  if (found == phases_.end()) phases_.push_back({std::string(phase)});
+  return phases_[before].name;
+}
+
+std::string Profile::table(int threads, double waiting) {
+  enter(phases_[current_].name);  // up to now
+  const auto seconds = [](const PhaseTime& p) { return std::chrono::duration<double>(p.time).count(); };
+  double sum = 1e-9;
+  for (const auto& phase : phases_) sum += seconds(phase);
+  std::string text = fmt::format("{:<28} {:>10} {:>7}\n", "phase", "s", "%");
+  for (const auto& phase : phases_)
+    text += fmt::format("{:<28} {:>10.3f} {:>7.2f}\n", phase.name, seconds(phase), 100 * seconds(phase) / sum);
+  text += fmt::format("{:<28} {:>10.3f} {:>7.2f}\n", "total", sum, 100.0);
+  text += fmt::format("waiting: {:.2f}% of the time of {} threads\n\n", 100 * waiting / (sum * threads), threads);
+
+  std::vector<std::pair<std::string, OpTime>> ops(ops_.begin(), ops_.end());
+  std::ranges::sort(ops, std::greater<>(), [](const auto& op) { return op.second.seconds; });
+  OpTime all;
+  for (const auto& [name, time] : ops) {
+    all.seconds += time.seconds;
+    all.flops += time.flops;
+    all.bytes += time.bytes;
+    all.calls += time.calls;
+  }
+  ops.emplace_back("total", all);
+  text += fmt::format("{:<28} {:>10} {:>7} {:>10} {:>10} {:>10}\n", "op", "s", "%", "calls", "GFLOP/s", "GB/s");
+  for (const auto& [name, time] : ops) {
+    const double spent = std::max(1e-9, time.seconds);
+    text += fmt::format("{:<28} {:>10.3f} {:>7.2f} {:>10} {:>10.2f} {:>10.2f}\n", name, time.seconds,
+                        100 * time.seconds / std::max(1e-9, all.seconds), time.calls, time.flops / spent * 1e-9,
+                        time.bytes / spent * 1e-9);
+  }
+  return text;
+}
+
+}  // namespace nmt

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nmt {
+
+// Where the time of a run goes: by phase, by op. The run is always in exactly one phase, so the phases' sum is the time
+// since the start.
+class Profile {
+ public:
+  // Ops are timed only where somebody wants to see it.
+  bool times_ops = false;
+
+  // From now on the time is this phase's; before the first call it is that of the phase "start". Returns the one
+  // before.
+  std::string_view enter(std::string_view phase);
+
+  struct OpTime {
+    double seconds = 0, flops = 0, bytes = 0;  // bytes of inputs and outputs
+    int64_t calls = 0;
+  };
+  OpTime& op(std::string_view name) { return ops_.try_emplace(std::string(name)).first->second; }
+  const std::map<std::string, OpTime>& ops() const { return ops_; }
+
+  // A table of the phases and one of the ops. waiting: seconds that `threads` threads together had nothing to do.
+  std::string table(int threads, double waiting);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct PhaseTime {
+    std::string name;
+    Clock::duration time{};
+  };
+
+  std::vector<PhaseTime> phases_ = {{"start"}};  // in the order of their first time
+  size_t current_ = 0;
+  Clock::time_point since_ = Clock::now();
+  std::map<std::string, OpTime> ops_;
+};
+
+// A phase within another one: that goes on where this ends.
+class PhaseScope {
+ public:
+  PhaseScope(Profile& profile, std::string_view phase) : profile_(profile), before_(profile.enter(phase)) {}
+  ~PhaseScope() { profile_.enter(before_); }
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  Profile& profile_;
+  std::string before_;
+};
+
+}  // namespace nmt

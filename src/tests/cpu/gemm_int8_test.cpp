@@ -1,0 +1,177 @@
+// Products of bytes against float64: as exact as the bytes are, whatever the processor makes of them. Run once more by
+// ctest with ONEDNN_MAX_CPU_ISA, so that each kind of processor's code is tested.
+#include "backend/cpu/gemm.h"
+#include "base/math.h"
+#include "tests/cpu/kernel_testing.h"
+
+using namespace nmt;
+using namespace nmt::testing;
+
+namespace {
+
+struct Size {
+  int64_t m, n, k;
+};
+const Size kSizes[] = {{1, 1, 1},      {1, 7, 33},    {6, 64, 4},  {7, 65, 5},   {5, 33, 64},
+                       {13, 130, 31},  {40, 513, 17}, {3, 600, 3}, {64, 300, 2}, {257, 64, 31},
+                       {300, 1030, 9}, {0, 7, 5},     {7, 0, 5},   {7, 70, 0}};
+
+struct Product {
+  DType tx, ty;
+  Size size;
+  bool bias, relu, accumulate;
+  Array x, w, b, y;
+
+  Array run(ThreadPool& pool, const cpu::PackedMatrix& packed) const {
+    Array result = y;
+    cpu::multiply(pool, packed, size.m, tx, x.data(), ty, result.data(),
+                  {bias ? b.f32() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, accumulate});
+    return result;
+  }
+};
+
+double at(const Array& a, int64_t row, int64_t width, int64_t column) {
+  return a[static_cast<size_t>(row * width + column)];
+}
+
+// Every element is as near as the rounding of x to 127 or more steps and of w to 127 allows, and it is the same for any
+// number of threads.
+void check_near(const Product& p) {
+  const auto [m, n, k] = p.size;
+  INFO(name_of(p.tx) << " to " << name_of(p.ty) << " [" << m << ", " << k << "] x [" << k << ", " << n << "]"
+                     << (p.bias ? " bias" : "") << (p.relu ? " relu" : "") << (p.accumulate ? " accumulate" : ""));
+  ThreadPool one(1), three(3);
+  cpu::PackedMatrix packed, again;
+  packed.pack(one, DType::kI8, p.w.f32(), n, k, false);
+  again.pack(three, DType::kI8, p.w.f32(), n, k, false);
+  CHECK(packed.dtype() == DType::kI8);
+  const Array result = p.run(one, packed);
+  CHECK(p.run(three, again) == result);
+
+  double worst = 0;
+  for (int64_t r = 0; r < m; ++r) {
+    double low = kInf, high = -kInf, sum_x = 0;
+    for (int64_t i = 0; i < k; ++i) {
+      low = std::min(low, at(p.x, r, k, i));
+      high = std::max(high, at(p.x, r, k, i));
+      sum_x += std::fabs(at(p.x, r, k, i));
+    }
+    for (int64_t c = 0; c < n; ++c) {
+      double exact = 0, largest_w = 0, sum_w = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        const double w = at(p.w, c, k, i);
+        exact += at(p.x, r, k, i) * w;
+        largest_w = std::max(largest_w, std::fabs(w));
+        sum_w += std::fabs(w);
+      }
+      const double half_x = k == 0 ? 0 : (high - low) / 127 / 2, half_w = largest_w / 127 / 2;
+      double allowed = half_x * sum_w + half_w * sum_x + half_x * half_w * static_cast<double>(k) + 1e-5;
+      if (p.bias) exact += p.b[static_cast<size_t>(c)];
+      if (p.accumulate) exact += at(p.y, r, n, c);
+      if (p.relu) exact = std::max(exact, 0.0);
+      if (p.ty == DType::kBF16) allowed += (std::fabs(exact) + allowed) / 256;
+      const double error = std::fabs(at(result, r, n, c) - exact) / allowed;
+      worst = std::isnan(error) ? kInf : std::max(worst, error);
+    }
+  }
+  CHECK(worst <= 1);
+}
+
+Product random_product(DType tx, DType ty, Size s, int bits) {
+  const auto count = [](int64_t a, int64_t b) { return static_cast<size_t>(a * b); };
+  return {tx,
+          ty,
+          s,
+          (bits & 1) != 0,
+          (bits & 2) != 0,
+          (bits & 4) != 0,
+          Array(tx, random_values(count(s.m, s.k), 1, 1, 0.3)),
+          Array(DType::kF32, random_values(count(s.n, s.k), 2)),
+          Array(DType::kF32, random_values(count(s.n, 1), 3)),
+          Array(ty, random_values(count(s.m, s.n), 4))};
+}
+
+}  // namespace
+
+TEST_CASE("products with weights of bytes", "[gemm]") {
+  for (const Size& size : kSizes) {
+    check_near(random_product(DType::kF32, DType::kF32, size, 0));
+    check_near(random_product(DType::kBF16, DType::kBF16, size, 3));
+    check_near(random_product(DType::kF32, DType::kBF16, size, 4));
+  }
+  for (int bits = 0; bits < 8; ++bits)
+    for (const DType t : {DType::kF32, DType::kBF16}) check_near(random_product(t, t, {9, 150, 65}, bits));
+}
+
+TEST_CASE("products of integers that bytes hold are exact", "[gemm]") {
+  ThreadPool pool(2);
+  for (const Size& s : kSizes) {
+    if (s.k == 0) continue;
+    Product p = random_product(DType::kF32, DType::kF32, s, 0);
+    Random random(5);
+    // x is 0 or 255, the ends of its bytes; each column of w has a 127.
+    for (size_t i = 0; i < p.x.size(); ++i) p.x.set(i, random.below(2) == 0 ? 0 : 255);
+    for (size_t i = 0; i < p.w.size(); ++i)
+      p.w.set(i, i % static_cast<size_t>(s.k) == 0 ? 127 : static_cast<double>(random.below(255)) - 127);
+    cpu::PackedMatrix packed;
+    packed.pack(pool, DType::kI8, p.w.f32(), s.n, s.k, false);
+    const Array result = p.run(pool, packed);
+    double worst = 0;
+    for (int64_t r = 0; r < s.m; ++r)
+      for (int64_t c = 0; c < s.n; ++c) {
+        double exact = 0;
+        for (int64_t i = 0; i < s.k; ++i) exact += at(p.x, r, s.k, i) * at(p.w, c, s.k, i);
+        worst = std::max(worst, std::fabs(at(result, r, s.n, c) - exact) / (1e-5 * std::fabs(exact) + 0.1));
+      }
+    INFO(s.m << " " << s.n << " " << s.k);
+    CHECK(worst <= 1);
+  }
+}
+
+TEST_CASE("a row's product of bytes does not depend on other rows, nor on where columns are cut", "[gemm]") {
+  ThreadPool pool(2);
+  const Size s{70, 333, 37};
+  const Product p = random_product(DType::kF32, DType::kF32, s, 0);
+  cpu::PackedMatrix packed;
+  packed.pack(pool, DType::kI8, p.w.f32(), s.n, s.k, false);
+  const Array all = p.run(pool, packed);
+  std::vector<float> y(static_cast<size_t>(s.n));
+  const int64_t block = cpu::column_block(packed, 100);
+  CHECK((block == s.n || block % 64 == 0));
+  for (int64_t r = 0; r < s.m; ++r) {
+    cpu::multiply(pool, packed, 1, DType::kF32, p.x.f32() + r * s.k, DType::kF32, y.data());
+    CHECK(std::equal(y.begin(), y.end(), all.f32() + r * s.n));
+    for (int64_t begin = 0; begin < s.n; begin += block) {
+      const int64_t end = std::min(begin + block, s.n);
+      cpu::multiply_block(packed, begin, end, 1, DType::kF32, p.x.f32() + r * s.k, y.data());
+      CHECK(std::equal(y.begin(), y.begin() + (end - begin), all.f32() + r * s.n + begin));
+    }
+  }
+}
+
+TEST_CASE("rows as bytes") {
+  const Target target(GENERATE(from_range(targets())));
+  const DType t = GENERATE(DType::kF32, DType::kBF16);
+  const int levels = GENERATE(127, 255);
+  for (const int64_t width : kWidths) {
+    const Array x(t, random_values(static_cast<size_t>(3 * width), 1, 2, -1));
+    const int64_t stride = round_up(width, 4);
+    std::vector<uint8_t> q(static_cast<size_t>(3 * stride), 0xEE);
+    cpu::RowScale scales[3];
+    cpu::quantise_rows(t, {0, 3}, width, levels, x.data(), q.data(), stride, scales);
+    double worst = 0;
+    int largest = 0;
+    for (int64_t r = 0; r < 3; ++r)
+      for (int64_t i = 0; i < stride; ++i) {
+        const int byte = q[static_cast<size_t>(r * stride + i)];
+        largest = std::max(largest, byte);
+        const double back = scales[r].low + static_cast<double>(scales[r].step) * byte;
+        if (i >= width)
+          CHECK(byte == 0);
+        else
+          worst = std::max(worst, std::fabs(back - at(x, r, width, i)) - scales[r].step * 0.5001);
+      }
+    CHECK(worst <= 1e-6);
+    CHECK(largest == (width > 1 ? levels : 0));
+  }
+}
