@@ -196,7 +196,6 @@ void decode(const DecodeOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   const auto sink = [&](int64_t number, std::span<const Translation> translations) {
-    const PhaseScope phase(runtime.profile, "output");
     output.write(line_text(options, number, translations));
     const double done = static_cast<double>(number + 1), seconds = elapsed();
     progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,

@@ -176,10 +176,11 @@ void register_others() {
   bench("sum_of_squares", {kElements, 4 * kElements},
         [] { benchmark::DoNotOptimize(cpu::sum_of_squares(floats(2).data(), kElements)); });
   for (const int k : {4, 200}) {
-    bench("top_k/" + std::to_string(k), {kVocabulary, 4 * kVocabulary}, [=] {
+    bench("find_best/" + std::to_string(k), {kVocabulary, 4 * kVocabulary}, [=] {
       static std::vector<float> values(200);
       static std::vector<int32_t> indices(200);
-      benchmark::DoNotOptimize(cpu::top_k(floats(2).data(), kVocabulary, 0, k, values.data(), indices.data()));
+      cpu::BestLogits best;
+      cpu::find_best(floats(2).data(), kVocabulary, 0, k, best, values.data(), indices.data());
     });
   }
 }

@@ -1,321 +1,80 @@
 #include "decode/decoder.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <numeric>
-#include <utility>
-
-#include "base/error.h"
-#include "decode/cache_rows.h"
-#include "decode/source_places.h"
-#include "ops/cross_entropy.h"
-#include "ops/elementwise.h"
-#include "ops/fusion.h"
-#include "ops/linear.h"
-#include "ops/normalize.h"
+#include <exception>
+#include <mutex>
+#include <thread>
 
 namespace nmt {
-namespace {
 
-// Sentences one after another.
-struct Concatenation {
-  std::vector<int32_t> ids, begin = {0};
+struct Decoder::Apart {
+  Apart(std::span<const Scorer> scorers, const Runtime& like, const SearchOptions& options)
+      : runtime(1, like), search(scorers, runtime, options) {}
 
-  void add(std::span<const int32_t> sentence) {
-    ids.insert(ids.end(), sentence.begin(), sentence.end());
-    begin.push_back(static_cast<int32_t>(ids.size()));
-  }
-};
-
-// The k largest of a row, falling, equal ones by rising index.
-void top_k(std::span<const float> row, std::span<float> values, std::span<int32_t> indices) {
-  std::vector<int32_t> order(row.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto before = [&](int32_t a, int32_t b) {
-    const float x = row[static_cast<size_t>(a)], y = row[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(indices.size()), order.end(), before);
-  for (size_t i = 0; i < indices.size(); ++i) {
-    indices[i] = order[i];
-    values[i] = row[static_cast<size_t>(order[i])];
-  }
-}
-
-}  // namespace
-
-// The sentences under way, as every model sees them.
-class Decoder::Sentences {
- public:
-  Sentences(std::span<const std::vector<int32_t>> sources, const SearchOptions& options, const SearchLimits& limits,
-            int32_t eos)
-      : sources_(sources),
-        options_(options),
-        limits_(limits),
-        eos_(eos),
-        beams_(sources.size()),
-        first_row_(sources.size(), -1) {}
-
-  // Sentences to begin with, where a good part of the room is free: packed, and the rows of their encoder output.
-  struct Begun {
-    PackedText source;
-    std::vector<int32_t> rows;  // by sentence: the first
-  };
-  Begun begin() {
-    Begun begun;
-    Concatenation packed;
-    const bool room = sentences_ <= limits_.sentences - limits_.sentences / 4 && words_ <= limits_.words * 3 / 4;
-    for (; room && next_ < sources_.size(); ++next_) {
-      const auto& source = sources_[next_];
-      const auto length = static_cast<int64_t>(source.size());
-      if (sentences_ > 0 && (sentences_ == limits_.sentences || words_ + length > limits_.words)) break;
-      check(!source.empty(), "a source without </s>");
-      packed.add(source);
-      begun.rows.push_back(places_.take(static_cast<int32_t>(next_), static_cast<int32_t>(length)));
-      beams_[next_] = std::make_unique<Beam>(options_, length - 1 + options_.max_extra, eos_);
-      ++sentences_;
-      words_ += length;
-    }
-    begun.source = PackedText(packed.ids, packed.begin);
-    return begun;
-  }
-
-  // Makes the rows of the next step: the live hypotheses of all sentences.
-  void gather() {
-    ids.clear();
-    row_begin.assign(1, 0);
-    source_begin.assign(1, 0);
-    std::vector<int32_t> parents;
-    for (const auto& place : places_.places()) {
-      if (place.sentence >= 0) {
-        const auto s = static_cast<size_t>(place.sentence);
-        const int32_t first = std::exchange(first_row_[s], static_cast<int32_t>(ids.size()));
-        for (const Beam::Live& hypothesis : beams_[s]->live()) {
-          ids.push_back(hypothesis.ids.empty() ? -1 : hypothesis.ids.back());
-          parents.push_back(first < 0 ? -1 : first + hypothesis.parent);
-        }
-      }
-      row_begin.push_back(static_cast<int32_t>(ids.size()));
-      source_begin.push_back(place.begin + place.length);
-    }
-    cache.advance(parents);
-    positions.clear();
-    for (const int32_t length : cache.lengths()) positions.push_back(length - 1);
-    weight_begin = weight_begins(row_begin, source_begin);
-  }
-
-  // Goes on with the k best tokens of each row; sentences that have ended leave.
-  void advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k, const Done& done) {
-    std::vector<int32_t> ended;
-    const auto& places = places_.places();
-    for (size_t p = 0; p < places.size(); ++p) {
-      if (places[p].sentence < 0) continue;
-      const auto first = static_cast<size_t>(row_begin[p] * k),
-                 count = static_cast<size_t>(row_begin[p + 1] * k) - first;
-      Beam& beam = *beams_[static_cast<size_t>(places[p].sentence)];
-      beam.advance(log_probabilities.subspan(first, count), best.subspan(first, count), k);
-      if (beam.live().empty()) ended.push_back(places[p].sentence);
-    }
-    for (const int32_t sentence : ended) {
-      const auto s = static_cast<size_t>(sentence);
-      places_.free(sentence);
-      --sentences_;
-      words_ -= static_cast<int64_t>(sources_[s].size());
-      done(s, std::exchange(beams_[s], nullptr)->best());
-    }
-  }
-
-  int64_t source_rows() const { return places_.rows(); }
-
-  CacheRows cache;
-  std::vector<int32_t> ids, positions;           // by row
-  std::vector<int32_t> row_begin, source_begin;  // by place of a source; one that is free has no rows
-  std::vector<int64_t> weight_begin;
-
- private:
-  std::span<const std::vector<int32_t>> sources_;
-  const SearchOptions& options_;
-  SearchLimits limits_;
-  int32_t eos_;
-  SourcePlaces places_;
-  std::vector<std::unique_ptr<Beam>> beams_;  // by sentence; of those under way
-  std::vector<int32_t> first_row_;            // by sentence: in the step before, -1: it is new
-  size_t next_ = 0;                           // the first not begun
-  int64_t sentences_ = 0, words_ = 0;         // under way
-};
-
-// A model with what it remembers of the sentences under way. The memory is kept for the next batch.
-class Decoder::Member {
- public:
-  Member(const Scorer& scorer, double weight, Runtime& runtime)
-      : transformer_(*scorer.transformer),
-        parameters_(*scorer.parameters),
-        weight_(static_cast<float>(weight)),
-        runtime_(runtime),
-        layers_(static_cast<size_t>(transformer_.config().dec_depth)) {}
-
-  const ModelConfig& config() const { return transformer_.config(); }
-  float weight() const { return weight_; }
-
-  void encode(const Sentences::Begun& begun, int64_t source_rows) {
-    const PackedText& source = begun.source;
-    const auto weights = weight_begins(source.begin, source.begin);
-    Graph graph(runtime_, fusion_rules());
-    Leaves leaves(graph, parameters_, false);
-    const auto made = transformer_.source_keys_values(leaves, transformer_.encode(leaves, source, weights));
-    graph.run(made);
-    for (size_t i = 0; i < made.size(); ++i) {
-      const auto width = static_cast<size_t>(made[i].shape()[1]) * size_of(made[i].dtype());
-      auto& to = layers_[i].source;
-      to.resize(std::max(to.size(), static_cast<size_t>(source_rows) * width));
-      for (size_t s = 0; s < begun.rows.size(); ++s) {
-        const auto first = static_cast<size_t>(source.begin[s]), last = static_cast<size_t>(source.begin[s + 1]);
-        std::memcpy(to.data() + static_cast<size_t>(begun.rows[s]) * width,
-                    graph.data<std::byte>(made[i]) + first * width, (last - first) * width);
-      }
-    }
-  }
-
-  // Log-probabilities and ids of the k best next tokens of each row.
-  void find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids) {
-    Graph graph(runtime_, fusion_rules());
-    Leaves leaves(graph, parameters_, false);
-    const Expr best = project_top_k(step(leaves, batch), transformer_.output_matrix(leaves), k);
-    graph.run({best, best.output(1)});
-    const auto count = static_cast<size_t>(best.shape().elements());
-    log_probabilities.assign(graph.data<float>(best), graph.data<float>(best) + count);
-    ids.assign(graph.data<int32_t>(best.output(1)), graph.data<int32_t>(best.output(1)) + count);
-  }
-
-  // Adds weight * log-probability of every token to sums [rows, vocabulary].
-  void add_all(const Sentences& batch, std::vector<float>& sums) {
-    Graph graph(runtime_, fusion_rules());
-    Leaves leaves(graph, parameters_, false);
-    const Expr state = cast(step(leaves, batch), DType::kF32);  // bf16 is too coarse for log-probabilities
-    const Expr all = log_softmax(linear(state, transformer_.output_matrix(leaves)));
-    graph.run({all});
-    sums.resize(static_cast<size_t>(all.shape().elements()));
-    const float* data = graph.data<float>(all);
-    runtime_.pool().parallel_for(static_cast<int64_t>(sums.size()), 1 << 16, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) sums[static_cast<size_t>(i)] += weight_ * data[i];
-    });
-  }
-
-  // Adds weight * log p of each target token to sums.
-  void add_scores(const PairInput& pairs, std::vector<float>& sums) {
-    const float one = 1;
-    Graph graph(runtime_, fusion_rules());
-    Leaves leaves(graph, parameters_, false);
-    const Expr costs = transformer_.loss(leaves, pairs, &one, 0).output(1);
-    graph.run({costs});
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] -= weight_ * graph.data<float>(costs)[i];
-  }
-
- private:
-  struct Layer {
-    std::vector<std::byte> source, keys, values;
-  };
-
-  Expr step(Leaves& leaves, const Sentences& batch) {
-    const CacheRows& rows = batch.cache;
-    const size_t width = static_cast<size_t>(config().heads) * size_of(runtime_.compute());
-    const auto capacity = static_cast<size_t>(rows.capacity());
-    caches_.clear();
-    for (Layer& layer : layers_) {
-      layer.keys.resize(std::max(layer.keys.size(), capacity * width * static_cast<size_t>(config().d_k())));
-      layer.values.resize(std::max(layer.values.size(), capacity * width * static_cast<size_t>(config().d_v())));
-      caches_.push_back({layer.keys.data(), layer.values.data(), layer.source.data()});
-    }
-    return transformer_.step(leaves, {.ids = batch.ids,
-                                      .positions = batch.positions,
-                                      .slot = rows.slot(),
-                                      .entry = rows.entry(),
-                                      .length = rows.lengths(),
-                                      .row_begin = batch.row_begin,
-                                      .source_begin = batch.source_begin,
-                                      .weight_begin = batch.weight_begin,
-                                      .caches = caches_,
-                                      .capacity = rows.capacity(),
-                                      .source_tokens = batch.source_rows()});
-  }
-
-  const Transformer& transformer_;
-  Parameters& parameters_;
-  float weight_;
-  Runtime& runtime_;
-  std::vector<Layer> layers_;
-  std::vector<Transformer::LayerCache> caches_;
+  Runtime runtime;
+  Search search;
 };
 
 Decoder::Decoder(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options)
-    : runtime_(runtime), options_(options) {
-  double sum = 0;
-  for (const Scorer& scorer : scorers) sum += scorer.weight;
-  for (const Scorer& scorer : scorers)
-    members_.push_back(std::make_unique<Member>(scorer, scorer.weight / sum, runtime));
-  check(!members_.empty(), "a decoder without models");
-  for (const auto& member : members_)
-    check(member->config().target_vocabulary == members_[0]->config().target_vocabulary &&
-              member->config().eos == members_[0]->config().eos,
-          "models of an ensemble have different vocabularies");
-}
+    : runtime_(runtime),
+      options_(options),
+      scorers_(scorers.begin(), scorers.end()),
+      together_(scorers, runtime, options_) {}
 
 Decoder::~Decoder() = default;
 
-void Decoder::find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities,
-                        std::vector<int32_t>& ids) {
-  if (members_.size() == 1) return members_[0]->find_best(batch, k, log_probabilities, ids);
-  std::vector<float> sums;
-  for (const auto& member : members_) member->add_all(batch, sums);
-  const size_t rows = batch.ids.size(), width = sums.size() / rows, each = static_cast<size_t>(k);
-  log_probabilities.resize(rows * each);
-  ids.resize(rows * each);
-  runtime_.pool().parallel_for(static_cast<int64_t>(rows), 1, [&](int64_t begin, int64_t end) {
-    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r)
-      top_k(std::span(sums).subspan(r * width, width), std::span(log_probabilities).subspan(r * each, each),
-            std::span(ids).subspan(r * each, each));
-  });
+void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
+                        const SearchDone& done) {
+  const auto threads = static_cast<size_t>(runtime_.pool().size());
+  const bool many = threads > 1 && static_cast<int64_t>(sources.size() / threads) >= limits.sentences / 2;
+  if (many) return translate_apart(sources, limits, done);
+  SourceQueue queue(sources);
+  together_.translate(queue, limits, done);
 }
 
-void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits, const Done& done) {
-  const ModelConfig& config = members_[0]->config();
-  Sentences batch(sources, options_, limits, config.eos);
-  const int k = std::min(2 * options_.beam, config.target_vocabulary);
-  std::vector<float> log_probabilities;
-  std::vector<int32_t> ids;
+// Threads that need not wait for one another are faster. The last source comes first, by all threads: they pack the
+// weights together.
+void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
+                              const SearchDone& done) {
+  const auto threads = static_cast<size_t>(runtime_.pool().size());
+  size_t first = sources.size();
+  if (apart_.empty()) {
+    --first;
+    SourceQueue last(sources.subspan(first));
+    together_.translate(last, limits, [&](size_t, std::vector<Hypothesis> best) { done(first, std::move(best)); });
+    while (apart_.size() < threads) apart_.push_back(std::make_unique<Apart>(scorers_, runtime_, options_));
+  }
   Profile& profile = runtime_.profile;
-  const PhaseScope phase(profile, "search");
-  for (;;) {
-    if (const auto begun = batch.begin(); !begun.rows.empty()) {
-      const PhaseScope encoding(profile, "encoder");
-      for (const auto& member : members_) member->encode(begun, batch.source_rows());
+  const PhaseScope phase(profile, "waiting");
+  const double waited = profile.seconds("waiting");
+  SourceQueue queue(sources.first(first));
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto one_by_one = [&](size_t index, std::vector<Hypothesis> best) {
+    const std::lock_guard lock(mutex);
+    done(index, std::move(best));
+  };
+  const auto work = [&](Apart& worker) {
+    worker.runtime.profile = Profile(profile.times_ops);
+    try {
+      worker.search.translate(queue, limits, one_by_one);
+    } catch (...) {
+      queue.close();
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
     }
-    batch.gather();
-    if (batch.ids.empty()) return;
-    {
-      const PhaseScope decoding(profile, "decoder");
-      find_best(batch, k, log_probabilities, ids);
-    }
-    batch.advance(log_probabilities, ids, k, done);
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (const auto& worker : apart_) workers.emplace_back([&] { work(*worker); });
   }
-}
-
-std::vector<std::vector<float>> Decoder::score(std::span<const IdPair> pairs) {
-  Concatenation source, target;
-  for (const IdPair& pair : pairs) {
-    check(!pair.source.empty() && !pair.target.empty(), "a pair without </s>");
-    source.add(pair.source);
-    target.add(pair.target);
-  }
-  std::vector<std::vector<float>> scores;
-  if (pairs.empty()) return scores;
-  std::vector<float> sums(target.ids.size());
-  const PairInput input(source.ids, source.begin, target.ids, target.begin);
-  for (const auto& member : members_) member->add_scores(input, sums);
-  for (size_t s = 0; s < pairs.size(); ++s)
-    scores.emplace_back(sums.begin() + target.begin[s], sums.begin() + target.begin[s + 1]);
-  return scores;
+  profile.enter("waiting");
+  const double all = profile.seconds("waiting") - waited;
+  for (const auto& worker : apart_)
+    profile.absorb(worker->runtime.profile, 1.0 / static_cast<double>(threads), "waiting");
+  // Threads of the pool had nothing to do meanwhile, but those of the workers had.
+  const double idle = profile.seconds("waiting") - waited;
+  profile.waiting += idle * static_cast<double>(threads) - all * static_cast<double>(threads - 1);
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace nmt

@@ -93,7 +93,6 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     line_of.push_back(i);
   }
   const auto done = [&](size_t s, const std::vector<Hypothesis>& best) {
-    const PhaseScope phase(decoder_.runtime().profile, "text");
     std::vector<Translation> made;
     totals_.target_tokens += static_cast<int64_t>(best.front().ids.size());
     for (const Hypothesis& hypothesis : best) made.push_back(translation(hypothesis));

@@ -7,18 +7,42 @@
 
 namespace nmt {
 
-std::string_view Profile::enter(std::string_view phase) {
+Profile::PhaseTime& Profile::phase(std::string_view name) {
+  const auto found = std::ranges::find(phases_, name, &PhaseTime::name);
+  return found != phases_.end() ? *found : phases_.emplace_back(PhaseTime{std::string(name)});
+}
+
+std::string_view Profile::enter(std::string_view name) {
   const auto now = Clock::now();
   phases_[current_].time += now - since_;
   since_ = now;
   const size_t before = current_;
-  const auto found = std::ranges::find(phases_, phase, &PhaseTime::name);
-  current_ = static_cast<size_t>(found - phases_.begin());
-  if (found == phases_.end()) phases_.push_back({std::string(phase)});
+  current_ = static_cast<size_t>(&phase(name) - phases_.data());
   return phases_[before].name;
 }
 
-std::string Profile::table(int threads, double waiting) {
+void Profile::absorb(Profile& other, double share, std::string_view from) {
+  other.enter("start");
+  for (const PhaseTime& p : other.phases_) {
+    const auto time = std::chrono::duration_cast<Clock::duration>(p.time * share);
+    phase(p.name).time += time;
+    phase(from).time -= time;
+  }
+  for (const auto& [name, time] : other.ops_) {
+    OpTime& sum = op(name);
+    sum.seconds += time.seconds * share;
+    sum.flops += time.flops;
+    sum.bytes += time.bytes;
+    sum.calls += time.calls;
+  }
+}
+
+double Profile::seconds(std::string_view name) const {
+  const auto found = std::ranges::find(phases_, name, &PhaseTime::name);
+  return found == phases_.end() ? 0 : std::chrono::duration<double>(found->time).count();
+}
+
+std::string Profile::table(int threads, double pool_waiting) {
   enter(phases_[current_].name);  // up to now
   const auto seconds = [](const PhaseTime& p) { return std::chrono::duration<double>(p.time).count(); };
   double sum = 1e-9;
@@ -27,7 +51,8 @@ std::string Profile::table(int threads, double waiting) {
   for (const auto& phase : phases_)
     text += fmt::format("{:<28} {:>10.3f} {:>7.2f}\n", phase.name, seconds(phase), 100 * seconds(phase) / sum);
   text += fmt::format("{:<28} {:>10.3f} {:>7.2f}\n", "total", sum, 100.0);
-  text += fmt::format("waiting: {:.2f}% of the time of {} threads\n\n", 100 * waiting / (sum * threads), threads);
+  text += fmt::format("waiting: {:.2f}% of the time of {} threads\n\n",
+                      100 * (waiting + pool_waiting) / (sum * threads), threads);
 
   std::vector<std::pair<std::string, OpTime>> ops(ops_.begin(), ops_.end());
   std::ranges::sort(ops, std::greater<>(), [](const auto& op) { return op.second.seconds; });

@@ -13,8 +13,10 @@ namespace nmt {
 // since the start.
 class Profile {
  public:
-  // Ops are timed only where somebody wants to see it.
-  bool times_ops = false;
+  explicit Profile(bool ops = false) : times_ops(ops) {}
+
+  bool times_ops;      // only where somebody wants to see it
+  double waiting = 0;  // seconds of threads that have nothing to do, to be added to what the pool says
 
   // From now on the time is this phase's; before the first call it is that of the phase "start". Returns the one
   // before.
@@ -27,8 +29,12 @@ class Profile {
   OpTime& op(std::string_view name) { return ops_.try_emplace(std::string(name)).first->second; }
   const std::map<std::string, OpTime>& ops() const { return ops_; }
 
-  // A table of the phases and one of the ops. waiting: seconds that `threads` threads together had nothing to do.
-  std::string table(int threads, double waiting);
+  // Takes `share` of another run's times, ended now, instead of as much time of the phase `from`.
+  void absorb(Profile& other, double share, std::string_view from);
+  double seconds(std::string_view phase) const;
+
+  // A table of the phases and one of the ops. pool_waiting: seconds that its `threads` together had nothing to do.
+  std::string table(int threads, double pool_waiting);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -36,6 +42,8 @@ class Profile {
     std::string name;
     Clock::duration time{};
   };
+
+  PhaseTime& phase(std::string_view name);
 
   std::vector<PhaseTime> phases_ = {{"start"}};  // in the order of their first time
   size_t current_ = 0;

@@ -17,29 +17,13 @@ constexpr size_t kCachedPlans = 256;
 }  // namespace
 
 Runtime::Runtime(int threads, DType compute, bool int8_weights)
-    : pool_(threads), compute_(compute), int8_weights_(int8_weights) {
+    : pool_(threads), compute_(compute), weights_(std::make_shared<PackedWeights>(int8_weights)) {
   cpu::instruction_set();  // throws where no kernel fits the processor
   require(compute != DType::kBF16 || int8_weights || cpu::has_bf16(),
           "this processor does not multiply bf16 (it lacks AVX-512): compute in float32");
 }
 
-const cpu::PackedMatrix& Runtime::packed(const Tensor& w, DType t, bool transposed) {
-  const int64_t rows = w.shape()[0], columns = w.shape()[1];
-  const int64_t n = transposed ? columns : rows, k = transposed ? rows : columns;
-  Packed& entry = packed_[{w.data, n, k, transposed}];
-  if (int8_weights_) t = DType::kI8;
-  if (entry.version != version_ || entry.matrix.dtype() != t) {
-    entry.matrix.pack(pool_, t, w.as<float>(), n, k, transposed);
-    entry.version = version_;
-  }
-  return entry.matrix;
-}
-
-int64_t Runtime::packed_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& [key, entry] : packed_) bytes += entry.matrix.bytes();
-  return bytes;
-}
+Runtime::Runtime(int threads, const Runtime& like) : pool_(threads), compute_(like.compute_), weights_(like.weights_) {}
 
 const Plan& Runtime::plan_for(const Graph& graph, std::span<const Value> outputs) {
   const uint64_t hash = Plan::hash(graph, outputs);

@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/cpu/gemm.h"
 #include "base/thread_pool.h"
 #include "graph/graph.h"
+#include "graph/packed_weights.h"
 #include "graph/plan.h"
 #include "graph/profile.h"
 
@@ -22,6 +22,8 @@ class Runtime {
   // computed in kI8 instead (see cpu::PackedMatrix), without gradients. Throws UserError for bf16 where the processor
   // has no products of it.
   explicit Runtime(int threads, DType compute = DType::kF32, bool int8_weights = false);
+  // One that computes the same, with packed weights in common.
+  Runtime(int threads, const Runtime& like);
 
   ThreadPool& pool() { return pool_; }
   DType compute() const { return compute_; }
@@ -30,17 +32,18 @@ class Runtime {
   uint64_t seed = 1;
   uint32_t step = 0;
 
-  // A parameter matrix [n, k] (w.data, float32) in the layout of products with activations of dtype t; packed on first
-  // use and again after parameters_changed().
-  const cpu::PackedMatrix& packed(const Tensor& w, DType t, bool transposed);
-  void parameters_changed() { ++version_; }
+  // See PackedWeights.
+  const cpu::PackedMatrix& packed(const Tensor& w, DType t, bool transposed) {
+    return weights_->get(pool_, w, t, transposed);
+  }
+  void parameters_changed() { weights_->parameters_changed(); }
 
   Profile profile;  // --profile; with times_ops, the plan's table has times too
   std::string profile_table() { return profile.table(pool_.size(), pool_.waiting()); }
   std::string plan_table() const;  // node, op, shape, bytes, offset, FLOPs, time of the plan run last
 
   int64_t arena_bytes() const { return static_cast<int64_t>(arena_size_); }  // the largest plan's so far
-  int64_t packed_bytes() const;                                              // of all packed parameters
+  int64_t packed_bytes() const { return weights_->bytes(); }                 // of all packed parameters
   int64_t plans_made() const { return plans_made_; }                         // the rest came from the cache
 
  private:
@@ -48,22 +51,9 @@ class Runtime {
   void execute(Graph& graph, std::span<const Expr> outputs);
   const Plan& plan_for(const Graph& graph, std::span<const Value> outputs);
 
-  struct Packed {
-    uint64_t version = 0;
-    cpu::PackedMatrix matrix;
-  };
-  struct PackedKey {
-    const void* data;
-    int64_t n, k;
-    bool transposed;
-    auto operator<=>(const PackedKey&) const = default;
-  };
-
   ThreadPool pool_;
   DType compute_;
-  bool int8_weights_;
-  uint64_t version_ = 1;
-  std::map<PackedKey, Packed> packed_;
+  std::shared_ptr<PackedWeights> weights_;
   std::unordered_multimap<uint64_t, std::unique_ptr<Plan>> plans_;
   int64_t plans_made_ = 0;
   struct Free {

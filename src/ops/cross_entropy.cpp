@@ -13,8 +13,9 @@ namespace {
 // Rows whose logits' gradients exist together: they bound the working memory, and how often the weight's gradient is
 // passed over.
 constexpr int64_t kGradientRows = 1024;
-// The logits that one task looks for the best in: they stay in L2.
-constexpr int64_t kTopRows = 64, kTopColumns = 4096;
+// One task looks for the best of so many rows in so many columns, a tile of logits at a time: tile and weight stay in
+// L2.
+constexpr int64_t kTopRows = 256, kTopColumns = 4096, kTileRows = 64, kTileWeight = 1 << 19;
 
 // Rows whose logits one task computes and reads again. Where the weight stays in the cache, as many as leave the logits
 // there too; else enough to be worth the way of the weight from memory.
@@ -170,32 +171,37 @@ void ProjectTopK::cpu(const Launch& l) const {
   const Tensor& x = l.in[0];
   const int64_t rows = x.shape()[0], depth = x.shape()[1], width = l.in[1].shape()[0];
   const auto& packed = l.runtime.packed(l.in[1], x.dtype(), false);
-  const int64_t columns = cpu::column_block(packed, kTopColumns), parts = (width + columns - 1) / columns;
+  const int64_t tile = cpu::column_block(packed, std::max<int64_t>(64, kTileWeight * width / packed.bytes()));
+  const int64_t columns = std::max(tile, kTopColumns / tile * tile), parts = (width + columns - 1) / columns;
   const int64_t stride = rows * k;
   thread_local std::vector<float> all_values;  // of every part: the caller's
   thread_local std::vector<int32_t> all_ids;
-  thread_local std::vector<cpu::LogitPart> all_sums;
+  thread_local std::vector<cpu::BestLogits> all_best;
   all_values.resize(static_cast<size_t>(parts * stride));
   all_ids.resize(all_values.size());
-  all_sums.resize(static_cast<size_t>(parts * rows));
+  all_best.assign(static_cast<size_t>(parts * rows), {});
   float* const values = all_values.data();
   int32_t* const ids = all_ids.data();
-  cpu::LogitPart* const sums = all_sums.data();
+  cpu::BestLogits* const best = all_best.data();
   l.runtime.pool().parallel_for(parts * ((rows + kTopRows - 1) / kTopRows), 1, [&](int64_t task, int64_t) {
-    const int64_t part = task % parts, first = part * columns, last = std::min(first + columns, width);
-    const int64_t row = task / parts * kTopRows, count = std::min(kTopRows, rows - row);
     thread_local std::vector<float> logits;
-    logits.resize(static_cast<size_t>(count * (last - first)));
-    cpu::multiply_block(packed, first, last, count, x.dtype(), x.at(row * depth), logits.data());
-    for (int64_t r = row; r < row + count; ++r)
-      sums[r * parts + part] =
-          cpu::top_k(logits.data() + (r - row) * (last - first), last - first, static_cast<int32_t>(first), k,
-                     values + part * stride + r * k, ids + part * stride + r * k);
+    const int64_t part = task % parts, row_begin = task / parts * kTopRows,
+                  row_end = std::min(row_begin + kTopRows, rows);
+    for (int64_t first = part * columns; first < std::min((part + 1) * columns, width); first += tile)
+      for (int64_t row = row_begin; row < row_end; row += kTileRows) {
+        const int64_t last = std::min(first + tile, width), n = last - first,
+                      count = std::min(kTileRows, row_end - row);
+        logits.resize(static_cast<size_t>(count * n));
+        cpu::multiply_block(packed, first, last, count, x.dtype(), x.at(row * depth), logits.data());
+        for (int64_t r = row; r < row + count; ++r)
+          cpu::find_best(logits.data() + (r - row) * n, n, static_cast<int32_t>(first), k, best[r * parts + part],
+                         values + part * stride + r * k, ids + part * stride + r * k);
+      }
   });
-  l.runtime.pool().parallel_for(rows, kTopRows, [&](int64_t begin, int64_t end) {
+  l.runtime.pool().parallel_for(rows, kTileRows, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
-      cpu::merge_top_k(static_cast<int>(parts), sums + r * parts, k, stride, values + r * k, ids + r * k,
-                       l.out[0].as<float>() + r * k, l.out[1].as<int32_t>() + r * k);
+      cpu::merge_best(static_cast<int>(parts), best + r * parts, k, stride, values + r * k, ids + r * k,
+                      l.out[0].as<float>() + r * k, l.out[1].as<int32_t>() + r * k);
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "tensor/dtype.h"
@@ -98,17 +99,20 @@ struct Adam {
 void adam(const Adam& a, int64_t begin, int64_t end, float* g, float* m, float* v, float* p, float* average);
 double sum_of_squares(const float* x, int64_t n);  // accumulated in float64
 
-// Of a part of a row of float32 logits: its k largest, ordered by value, ties by lower index (where it has fewer,
-// -infinity follows), indices counted from `first`; and sum = sum of exp(logit - shift).
-struct LogitPart {
-  float shift, sum;
+// The k largest of a row of float32 logits, found part by part: values[k] and indices[k], ordered by value, ties by
+// lower index, of which `found` are there yet; and sum = sum of exp(logit - shift) so far.
+struct BestLogits {
+  float shift = -std::numeric_limits<float>::infinity(), sum = 0;
+  int found = 0;
 };
-LogitPart top_k(const float* logits, int64_t width, int32_t first, int k, float* values, int32_t* indices);
-// The k best of a row as log-probabilities (log-softmax) in the same order: part p's top_k left its k values and
-// indices at values[p * stride] and indices[p * stride]; the result is written to the places of part 0. There are at
-// least k.
-void merge_top_k(int parts, const LogitPart* part, int k, int64_t stride, const float* values, const int32_t* indices,
-                 float* best, int32_t* best_indices);
+// Goes on with the row's next part, logits `first` .. `first` + width.
+void find_best(const float* logits, int64_t width, int32_t first, int k, BestLogits& best, float* values,
+               int32_t* indices);
+// The k best of a row as log-probabilities (log-softmax) in the same order, where several have looked at parts of it,
+// in the order of their indices: p's values and indices are at values[p * stride], indices[p * stride]. There are at
+// least k in all.
+void merge_best(int parts, const BestLogits* part, int k, int64_t stride, const float* values, const int32_t* indices,
+                float* log_probabilities, int32_t* best);
 
 // ---- int8 ---------------------------------------------------------------------------------------------------------
 // Rows of activations as bytes: x[r][k] is near rows[r].low + rows[r].step * q[r][k], q from 0 to `levels`; rows of q

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
@@ -32,9 +33,9 @@ int32_t index_of(uint64_t key) { return static_cast<int32_t>(UINT32_MAX - static
 
 }  // namespace
 
-// Elements i, i + G, i + 2G ... are a group. The k-th largest of the groups' largest elements is a threshold that at
-// least k elements reach, and hardly more do where there are several times k groups.
-LogitPart top_k(const float* logits, int64_t width, int32_t first, int k, float* values, int32_t* indices) {
+// The k largest elements are among those that reach the k-th largest of the groups' largest elements, where a group is
+// elements i, i + G, i + 2G ...; hardly more reach it where there are several times k groups.
+float threshold_of(const float* logits, int64_t width, int k, float& largest_of_all) {
   const DF d;
   const auto N = static_cast<int64_t>(hn::Lanes(d));
   constexpr int64_t kUnit = 64;  // several vectors
@@ -50,9 +51,20 @@ LogitPart top_k(const float* logits, int64_t width, int32_t first, int k, float*
   for (int64_t g = 0; i < width; ++i, ++g)
     largest[static_cast<size_t>(g)] = std::max(largest[static_cast<size_t>(g)], logits[i]);
   std::nth_element(largest.begin(), largest.begin() + (k - 1), largest.end(), std::greater<>());
-  const float threshold = largest[static_cast<size_t>(k - 1)];
-  const float highest = *std::max_element(largest.begin(), largest.begin() + k);
-  const float shift = highest == -kInfinity ? 0 : highest;
+  largest_of_all = *std::max_element(largest.begin(), largest.begin() + k);
+  return largest[static_cast<size_t>(k - 1)];
+}
+
+void find_best(const float* logits, int64_t width, int32_t first, int k, BestLogits& best, float* values,
+               int32_t* indices) {
+  const DF d;
+  const auto N = static_cast<int64_t>(hn::Lanes(d));
+  // One that is as large as the last of k loses the tie.
+  const bool full = best.found == k;
+  float largest = full ? max(d, logits, width) : -kInfinity;
+  const float threshold = full ? std::nextafter(values[k - 1], kInfinity) : threshold_of(logits, width, k, largest);
+  const float before = std::exchange(best.shift, std::max(best.shift, largest));
+  const float shift = best.shift == -kInfinity ? 0 : best.shift;
 
   thread_local std::vector<uint64_t> found;
   found.clear();
@@ -63,13 +75,12 @@ LogitPart top_k(const float* logits, int64_t width, int32_t first, int k, float*
     hn::StoreMaskBits(d, hn::Ge(v, at_least), bytes);
     uint64_t bits;
     std::memcpy(&bits, bytes, sizeof bits);
-    for (; bits != 0; bits &= bits - 1) {
-      const int64_t j = at + std::countr_zero(bits);
-      found.push_back(key_of(logits[j], j));
-    }
+    for (; bits != 0; bits &= bits - 1)
+      if (const int64_t j = at + std::countr_zero(bits); j < width) found.push_back(key_of(logits[j], first + j));
   };
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  for (i = 0; i + 4 * N <= width; i += 4 * N) {
+  int64_t i = 0;
+  for (; i + 4 * N <= width; i += 4 * N) {
     const auto a = hn::LoadU(d, logits + i), b = hn::LoadU(d, logits + i + N);
     const auto c = hn::LoadU(d, logits + i + 2 * N), e = hn::LoadU(d, logits + i + 3 * N);
     s0 = hn::Add(s0, exp_of(a));
@@ -87,15 +98,17 @@ LogitPart top_k(const float* logits, int64_t width, int32_t first, int k, float*
     s0 = hn::Add(s0, exp_of(v));
     look(v, i);
   }
-  while (!found.empty() && index_of(found.back()) >= width) found.pop_back();  // where the threshold is -infinity
+  const float sum = sum_of_lanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
+  best.sum = sum + (best.sum == 0 ? 0 : best.sum * std::exp(before - shift));
+  if (found.empty()) return;
 
-  const auto count = std::min<size_t>(static_cast<size_t>(k), found.size());
-  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end(), std::greater<>());
-  for (size_t j = 0; j < static_cast<size_t>(k); ++j) {
-    values[j] = j < count ? value_of(found[j]) : -kInfinity;
-    indices[j] = j < count ? first + index_of(found[j]) : INT32_MAX;
+  for (int j = 0; j < best.found; ++j) found.push_back(key_of(values[j], indices[j]));
+  best.found = static_cast<int>(std::min(static_cast<size_t>(k), found.size()));
+  std::partial_sort(found.begin(), found.begin() + best.found, found.end(), std::greater<>());
+  for (int j = 0; j < best.found; ++j) {
+    values[j] = value_of(found[static_cast<size_t>(j)]);
+    indices[j] = index_of(found[static_cast<size_t>(j)]);
   }
-  return {shift, sum_of_lanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)))};
 }
 
 }  // namespace nmt::cpu::HWY_NAMESPACE
@@ -104,33 +117,31 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace nmt::cpu {
 
-HWY_EXPORT(top_k);
+HWY_EXPORT(find_best);
 
-LogitPart top_k(const float* logits, int64_t width, int32_t first, int k, float* values, int32_t* indices) {
+void find_best(const float* logits, int64_t width, int32_t first, int k, BestLogits& best, float* values,
+               int32_t* indices) {
   check(k >= 1, "the best {} logits were asked for", k);
-  return HWY_DYNAMIC_DISPATCH(top_k)(logits, width, first, k, values, indices);
+  HWY_DYNAMIC_DISPATCH(find_best)(logits, width, first, k, best, values, indices);
 }
 
-void merge_top_k(int parts, const LogitPart* part, int k, int64_t stride, const float* values, const int32_t* indices,
-                 float* best, int32_t* best_indices) {
+void merge_best(int parts, const BestLogits* part, int k, int64_t stride, const float* values, const int32_t* indices,
+                float* log_probabilities, int32_t* best) {
   float shift = -std::numeric_limits<float>::infinity(), sum = 0;
-  for (int p = 0; p < parts; ++p)
-    if (part[p].sum > 0) shift = std::max(shift, part[p].shift);
-  if (shift < std::numeric_limits<float>::lowest()) shift = 0;
-  for (int p = 0; p < parts; ++p)
-    if (part[p].sum != 0) sum += part[p].sum * std::exp(part[p].shift - shift);
+  for (int p = 0; p < parts; ++p) shift = std::max(shift, part[p].shift);
+  for (int p = 0; p < parts; ++p) sum += part[p].sum == 0 ? 0 : part[p].sum * std::exp(part[p].shift - shift);
   const float log_sum = sum == 0 ? 0 : std::log(sum);
-  thread_local std::vector<int64_t> next;  // by part
+  if (shift < std::numeric_limits<float>::lowest()) shift = 0;
+  thread_local std::vector<int> next;  // by part
   next.assign(static_cast<size_t>(parts), 0);
+  const auto left = [&](int p) { return next[static_cast<size_t>(p)] < part[p].found; };
+  const auto at = [&](int p) { return p * stride + next[static_cast<size_t>(p)]; };
   for (int i = 0; i < k; ++i) {
-    int from = 0;
-    const auto at = [&](int p) { return p * stride + next[static_cast<size_t>(p)]; };
-    for (int p = 1; p < parts; ++p)  // parts stand in the order of their indices
-      if (next[static_cast<size_t>(p)] < k &&
-          (next[static_cast<size_t>(from)] == k || values[at(p)] > values[at(from)]))
-        from = p;
-    best[i] = (values[at(from)] - shift) - log_sum;
-    best_indices[i] = indices[at(from)];
+    int from = 0;  // the first part of those with the largest value: it has the lower indices
+    for (int p = 1; p < parts; ++p)
+      if (left(p) && (!left(from) || values[at(p)] > values[at(from)])) from = p;
+    log_probabilities[i] = (values[at(from)] - shift) - log_sum;
+    best[i] = indices[at(from)];
     ++next[static_cast<size_t>(from)];
   }
 }

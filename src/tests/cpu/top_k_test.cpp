@@ -21,18 +21,20 @@ void check_top_k(const std::vector<double>& values, int k) {
   std::vector<double> expected;
   for (const int32_t i : order) expected.push_back(x[static_cast<size_t>(i)] - largest - std::log(sum));
 
-  // In one part, and in three, the last of which may have fewer than k.
+  // As one part, and as several by two searches, one of which may have fewer than k.
   const auto width = static_cast<int64_t>(x.size());
   for (const auto& begins : {std::vector<int64_t>{0, width}, {0, width / 3, width - width / 5, width}}) {
-    const size_t parts = begins.size() - 1, stride = static_cast<size_t>(k) + 3;
-    std::vector<float> found(parts * stride), best(static_cast<size_t>(k));
-    std::vector<int32_t> found_indices(parts * stride), indices(static_cast<size_t>(k), -1);
-    std::vector<cpu::LogitPart> sums;
-    for (size_t p = 0; p < parts; ++p)
-      sums.push_back(cpu::top_k(logits.f32() + begins[p], begins[p + 1] - begins[p], static_cast<int32_t>(begins[p]), k,
-                                found.data() + p * stride, found_indices.data() + p * stride));
-    cpu::merge_top_k(static_cast<int>(parts), sums.data(), k, static_cast<int64_t>(stride), found.data(),
-                     found_indices.data(), best.data(), indices.data());
+    const size_t searches = begins.size() == 2 ? 1 : 2, stride = static_cast<size_t>(k) + 3;
+    std::vector<float> found(searches * stride), best(static_cast<size_t>(k));
+    std::vector<int32_t> found_indices(searches * stride), indices(static_cast<size_t>(k), -1);
+    std::vector<cpu::BestLogits> parts(searches);
+    for (size_t p = 0; p + 1 < begins.size(); ++p) {
+      const size_t search = p / 2;
+      cpu::find_best(logits.f32() + begins[p], begins[p + 1] - begins[p], static_cast<int32_t>(begins[p]), k,
+                     parts[search], found.data() + search * stride, found_indices.data() + search * stride);
+    }
+    cpu::merge_best(static_cast<int>(searches), parts.data(), k, static_cast<int64_t>(stride), found.data(),
+                    found_indices.data(), best.data(), indices.data());
     CHECK(indices == order);
     const std::vector<double> got(best.begin(), best.end());
     CHECK(worst_error(DType::kF32, got, expected, 1e-6, 1e-6) <= 1);
@@ -81,10 +83,11 @@ TEST_CASE("what is not a number shows in every probability of its row") {
   const Array logits(DType::kF32, x);
   float values[3], best[3];
   int32_t indices[3], best_indices[3];
-  const auto sum = cpu::top_k(logits.f32(), 300, 0, 3, values, indices);
-  cpu::merge_top_k(1, &sum, 3, 3, values, indices, best, best_indices);
+  cpu::BestLogits found;
+  cpu::find_best(logits.f32(), 300, 0, 3, found, values, indices);
+  cpu::merge_best(1, &found, 3, 3, values, indices, best, best_indices);
   for (const float v : best) CHECK(std::isnan(v));
-  CHECK_THROWS_AS(cpu::top_k(logits.f32(), 2, 0, 0, values, indices), std::logic_error);
+  CHECK_THROWS_AS(cpu::find_best(logits.f32(), 2, 0, 0, found, values, indices), std::logic_error);
 }
 
 }  // namespace

@@ -1,0 +1,216 @@
+#include "decode/search.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
+#include "ops/fusion.h"
+#include "ops/linear.h"
+#include "ops/normalize.h"
+
+namespace nmt {
+namespace {
+
+// Sentences one after another.
+struct Concatenation {
+  std::vector<int32_t> ids, begin = {0};
+
+  void add(std::span<const int32_t> sentence) {
+    ids.insert(ids.end(), sentence.begin(), sentence.end());
+    begin.push_back(static_cast<int32_t>(ids.size()));
+  }
+};
+
+// The k largest of a row, falling, equal ones by rising index.
+void top_k(std::span<const float> row, std::span<float> values, std::span<int32_t> indices) {
+  std::vector<int32_t> order(row.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto before = [&](int32_t a, int32_t b) {
+    const float x = row[static_cast<size_t>(a)], y = row[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
+  };
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(indices.size()), order.end(), before);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    indices[i] = order[i];
+    values[i] = row[static_cast<size_t>(order[i])];
+  }
+}
+
+}  // namespace
+
+// A model with what it remembers of the sentences under way. The memory is kept for the next ones.
+class Search::Member {
+ public:
+  Member(const Scorer& scorer, double weight, Runtime& runtime)
+      : transformer_(*scorer.transformer),
+        parameters_(*scorer.parameters),
+        weight_(static_cast<float>(weight)),
+        runtime_(runtime),
+        layers_(static_cast<size_t>(transformer_.config().dec_depth)) {}
+
+  const ModelConfig& config() const { return transformer_.config(); }
+  float weight() const { return weight_; }
+
+  void encode(const Sentences::Begun& begun, int64_t source_rows) {
+    const PackedText& source = begun.source;
+    const auto weights = weight_begins(source.begin, source.begin);
+    Graph graph(runtime_, fusion_rules());
+    Leaves leaves(graph, parameters_, false);
+    const auto made = transformer_.source_keys_values(leaves, transformer_.encode(leaves, source, weights));
+    graph.run(made);
+    for (size_t i = 0; i < made.size(); ++i) {
+      const auto width = static_cast<size_t>(made[i].shape()[1]) * size_of(made[i].dtype());
+      auto& to = layers_[i].source;
+      to.resize(std::max(to.size(), static_cast<size_t>(source_rows) * width));
+      for (size_t s = 0; s < begun.rows.size(); ++s) {
+        const auto first = static_cast<size_t>(source.begin[s]), last = static_cast<size_t>(source.begin[s + 1]);
+        std::memcpy(to.data() + static_cast<size_t>(begun.rows[s]) * width,
+                    graph.data<std::byte>(made[i]) + first * width, (last - first) * width);
+      }
+    }
+  }
+
+  // Log-probabilities and ids of the k best next tokens of each row.
+  void find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids) {
+    Graph graph(runtime_, fusion_rules());
+    Leaves leaves(graph, parameters_, false);
+    const Expr best = project_top_k(step(leaves, batch), transformer_.output_matrix(leaves), k);
+    graph.run({best, best.output(1)});
+    const auto count = static_cast<size_t>(best.shape().elements());
+    log_probabilities.assign(graph.data<float>(best), graph.data<float>(best) + count);
+    ids.assign(graph.data<int32_t>(best.output(1)), graph.data<int32_t>(best.output(1)) + count);
+  }
+
+  // Adds weight * log-probability of every token to sums [rows, vocabulary].
+  void add_all(const Sentences& batch, std::vector<float>& sums) {
+    Graph graph(runtime_, fusion_rules());
+    Leaves leaves(graph, parameters_, false);
+    const Expr state = cast(step(leaves, batch), DType::kF32);  // bf16 is too coarse for log-probabilities
+    const Expr all = log_softmax(linear(state, transformer_.output_matrix(leaves)));
+    graph.run({all});
+    sums.resize(static_cast<size_t>(all.shape().elements()));
+    const float* data = graph.data<float>(all);
+    runtime_.pool().parallel_for(static_cast<int64_t>(sums.size()), 1 << 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) sums[static_cast<size_t>(i)] += weight_ * data[i];
+    });
+  }
+
+  // Adds weight * log p of each target token to sums.
+  void add_scores(const PairInput& pairs, std::vector<float>& sums) {
+    const float one = 1;
+    Graph graph(runtime_, fusion_rules());
+    Leaves leaves(graph, parameters_, false);
+    const Expr costs = transformer_.loss(leaves, pairs, &one, 0).output(1);
+    graph.run({costs});
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] -= weight_ * graph.data<float>(costs)[i];
+  }
+
+ private:
+  struct Layer {
+    std::vector<std::byte> source, keys, values;
+  };
+
+  Expr step(Leaves& leaves, const Sentences& batch) {
+    const CacheRows& rows = batch.cache;
+    const size_t width = static_cast<size_t>(config().heads) * size_of(runtime_.compute());
+    const auto capacity = static_cast<size_t>(rows.capacity());
+    caches_.clear();
+    for (Layer& layer : layers_) {
+      layer.keys.resize(std::max(layer.keys.size(), capacity * width * static_cast<size_t>(config().d_k())));
+      layer.values.resize(std::max(layer.values.size(), capacity * width * static_cast<size_t>(config().d_v())));
+      caches_.push_back({layer.keys.data(), layer.values.data(), layer.source.data()});
+    }
+    return transformer_.step(leaves, {.ids = batch.ids,
+                                      .positions = batch.positions,
+                                      .slot = rows.slot(),
+                                      .entry = rows.entry(),
+                                      .length = rows.lengths(),
+                                      .row_begin = batch.row_begin,
+                                      .source_begin = batch.source_begin,
+                                      .weight_begin = batch.weight_begin,
+                                      .caches = caches_,
+                                      .capacity = rows.capacity(),
+                                      .source_tokens = batch.source_rows()});
+  }
+
+  const Transformer transformer_;  // of its own: it is for one thread
+  Parameters& parameters_;
+  float weight_;
+  Runtime& runtime_;
+  std::vector<Layer> layers_;
+  std::vector<Transformer::LayerCache> caches_;
+};
+
+Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options)
+    : runtime_(runtime), options_(options) {
+  double sum = 0;
+  for (const Scorer& scorer : scorers) sum += scorer.weight;
+  for (const Scorer& scorer : scorers)
+    members_.push_back(std::make_unique<Member>(scorer, scorer.weight / sum, runtime));
+  check(!members_.empty(), "a search without models");
+  for (const auto& member : members_)
+    check(member->config().target_vocabulary == members_[0]->config().target_vocabulary &&
+              member->config().eos == members_[0]->config().eos,
+          "models of an ensemble have different vocabularies");
+}
+
+Search::~Search() = default;
+
+void Search::find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities,
+                       std::vector<int32_t>& ids) {
+  if (members_.size() == 1) return members_[0]->find_best(batch, k, log_probabilities, ids);
+  std::vector<float> sums;
+  for (const auto& member : members_) member->add_all(batch, sums);
+  const size_t rows = batch.ids.size(), width = sums.size() / rows, each = static_cast<size_t>(k);
+  log_probabilities.resize(rows * each);
+  ids.resize(rows * each);
+  runtime_.pool().parallel_for(static_cast<int64_t>(rows), 1, [&](int64_t begin, int64_t end) {
+    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r)
+      top_k(std::span(sums).subspan(r * width, width), std::span(log_probabilities).subspan(r * each, each),
+            std::span(ids).subspan(r * each, each));
+  });
+}
+
+void Search::translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done) {
+  const ModelConfig& config = members_[0]->config();
+  Sentences batch(queue, options_, limits, config.eos);
+  const int k = std::min(2 * options_.beam, config.target_vocabulary);
+  std::vector<float> log_probabilities;
+  std::vector<int32_t> ids;
+  const PhaseScope phase(runtime_.profile, "search");
+  for (;;) {
+    if (const auto begun = batch.begin(); !begun.rows.empty()) {
+      const PhaseScope encoding(runtime_.profile, "encoder");
+      for (const auto& member : members_) member->encode(begun, batch.source_rows());
+    }
+    batch.gather();
+    if (batch.ids.empty()) return;
+    {
+      const PhaseScope decoding(runtime_.profile, "decoder");
+      find_best(batch, k, log_probabilities, ids);
+    }
+    batch.advance(log_probabilities, ids, k, done);
+  }
+}
+
+std::vector<std::vector<float>> Search::score(std::span<const IdPair> pairs) {
+  Concatenation source, target;
+  for (const IdPair& pair : pairs) {
+    check(!pair.source.empty() && !pair.target.empty(), "a pair without </s>");
+    source.add(pair.source);
+    target.add(pair.target);
+  }
+  std::vector<std::vector<float>> scores;
+  if (pairs.empty()) return scores;
+  std::vector<float> sums(target.ids.size());
+  const PairInput input(source.ids, source.begin, target.ids, target.begin);
+  for (const auto& member : members_) member->add_scores(input, sums);
+  for (size_t s = 0; s < pairs.size(); ++s)
+    scores.emplace_back(sums.begin() + target.begin[s], sums.begin() + target.begin[s + 1]);
+  return scores;
+}
+
+}  // namespace nmt

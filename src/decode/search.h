@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "decode/sentences.h"
+#include "graph/runtime.h"
+#include "nn/transformer.h"
+
+namespace nmt {
+
+// One model that scores translations. Several make an ensemble: the mean of their log-probabilities by weight.
+struct Scorer {
+  const Transformer* transformer;
+  Parameters* parameters;
+  double weight = 1;  // positive
+};
+
+// A source and its translation as ids, both with </s>.
+struct IdPair {
+  std::vector<int32_t> source, target;
+};
+
+// Beam search with one runtime; see Decoder.
+class Search {
+ public:
+  Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options);
+  ~Search();
+
+  // Until the queue is empty.
+  void translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done);
+  std::vector<std::vector<float>> score(std::span<const IdPair> pairs);
+
+ private:
+  class Member;  // a model of the ensemble
+
+  void find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids);
+
+  std::vector<std::unique_ptr<Member>> members_;
+  Runtime& runtime_;
+  const SearchOptions& options_;
+};
+
+}  // namespace nmt

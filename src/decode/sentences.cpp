@@ -1,0 +1,92 @@
+#include "decode/sentences.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace nmt {
+
+std::optional<size_t> SourceQueue::take(int64_t longest) {
+  const std::lock_guard lock(mutex_);
+  if (next_ >= sources_.size() || static_cast<int64_t>(sources_[next_].size()) > longest) return std::nullopt;
+  return next_++;
+}
+
+void SourceQueue::close() {
+  const std::lock_guard lock(mutex_);
+  next_ = sources_.size();
+}
+
+Sentences::Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits, int32_t eos)
+    : queue_(queue),
+      options_(options),
+      limits_(limits),
+      eos_(eos),
+      beams_(queue.size()),
+      first_row_(queue.size(), -1) {}
+
+Sentences::Begun Sentences::begin() {
+  Begun begun;
+  std::vector<int32_t> ids, begins = {0};
+  const bool room = sentences_ <= limits_.sentences - limits_.sentences / 4 && words_ <= limits_.words * 3 / 4;
+  while (room && (sentences_ == 0 || sentences_ < limits_.sentences)) {
+    const auto next = queue_.take(sentences_ == 0 ? INT64_MAX : limits_.words - words_);
+    if (!next) break;
+    const auto& source = queue_[*next];
+    const auto length = static_cast<int64_t>(source.size());
+    check(!source.empty(), "a source without </s>");
+    ids.insert(ids.end(), source.begin(), source.end());
+    begins.push_back(static_cast<int32_t>(ids.size()));
+    begun.rows.push_back(places_.take(static_cast<int32_t>(*next), static_cast<int32_t>(length)));
+    beams_[*next] = std::make_unique<Beam>(options_, length - 1 + options_.max_extra, eos_);
+    ++sentences_;
+    words_ += length;
+  }
+  begun.source = PackedText(ids, begins);
+  return begun;
+}
+
+void Sentences::gather() {
+  ids.clear();
+  row_begin.assign(1, 0);
+  source_begin.assign(1, 0);
+  std::vector<int32_t> parents;
+  for (const auto& place : places_.places()) {
+    if (place.sentence >= 0) {
+      const auto s = static_cast<size_t>(place.sentence);
+      const int32_t first = std::exchange(first_row_[s], static_cast<int32_t>(ids.size()));
+      for (const Beam::Live& hypothesis : beams_[s]->live()) {
+        ids.push_back(hypothesis.ids.empty() ? -1 : hypothesis.ids.back());
+        parents.push_back(first < 0 ? -1 : first + hypothesis.parent);
+      }
+    }
+    row_begin.push_back(static_cast<int32_t>(ids.size()));
+    source_begin.push_back(place.begin + place.length);
+  }
+  cache.advance(parents);
+  positions.clear();
+  for (const int32_t length : cache.lengths()) positions.push_back(length - 1);
+  weight_begin = weight_begins(row_begin, source_begin);
+}
+
+void Sentences::advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k,
+                        const SearchDone& done) {
+  std::vector<int32_t> ended;
+  const auto& places = places_.places();
+  for (size_t p = 0; p < places.size(); ++p) {
+    if (places[p].sentence < 0) continue;
+    const auto first = static_cast<size_t>(row_begin[p] * k), count = static_cast<size_t>(row_begin[p + 1] * k) - first;
+    Beam& beam = *beams_[static_cast<size_t>(places[p].sentence)];
+    beam.advance(log_probabilities.subspan(first, count), best.subspan(first, count), k);
+    if (beam.live().empty()) ended.push_back(places[p].sentence);
+  }
+  for (const int32_t sentence : ended) {
+    const auto s = static_cast<size_t>(sentence);
+    places_.free(sentence);
+    --sentences_;
+    words_ -= static_cast<int64_t>(queue_[s].size());
+    done(s, std::exchange(beams_[s], nullptr)->best());
+  }
+}
+
+}  // namespace nmt

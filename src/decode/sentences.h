@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "decode/beam.h"
+#include "decode/cache_rows.h"
+#include "decode/source_places.h"
+#include "nn/transformer.h"
+
+namespace nmt {
+
+// How much is worked on together; no result depends on it.
+struct SearchLimits {
+  int64_t sentences = 64;
+  int64_t words = 4000;  // source tokens; a longer sentence is alone
+};
+
+// done(index of a source, its translations, best first): called as soon as it is translated.
+using SearchDone = std::function<void(size_t index, std::vector<Hypothesis> best)>;
+
+// Sources (ids with </s>) that one or more searches take in their order.
+class SourceQueue {
+ public:
+  explicit SourceQueue(std::span<const std::vector<int32_t>> sources) : sources_(sources) {}
+
+  // The next one's index, if it has at most so many ids.
+  std::optional<size_t> take(int64_t longest);
+  void close();  // nothing is left
+  const std::vector<int32_t>& operator[](size_t index) const { return sources_[index]; }
+  size_t size() const { return sources_.size(); }
+
+ private:
+  std::span<const std::vector<int32_t>> sources_;
+  std::mutex mutex_;
+  size_t next_ = 0;
+};
+
+// The sentences that one search has under way, as every model sees them. The next ones begin where others have ended.
+class Sentences {
+ public:
+  Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits, int32_t eos);
+
+  // Sentences to begin with, where a good part of the room is free: packed, and the rows of their encoder output.
+  struct Begun {
+    PackedText source;
+    std::vector<int32_t> rows;  // by sentence: the first
+  };
+  Begun begin();
+
+  // Makes the rows of the next step: the live hypotheses of all sentences.
+  void gather();
+  // Goes on with the k best tokens of each row; sentences that have ended leave.
+  void advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k, const SearchDone& done);
+
+  int64_t source_rows() const { return places_.rows(); }
+
+  CacheRows cache;
+  std::vector<int32_t> ids, positions;           // by row
+  std::vector<int32_t> row_begin, source_begin;  // by place of a source; one that is free has no rows
+  std::vector<int64_t> weight_begin;
+
+ private:
+  SourceQueue& queue_;
+  const SearchOptions& options_;
+  SearchLimits limits_;
+  int32_t eos_;
+  SourcePlaces places_;
+  std::vector<std::unique_ptr<Beam>> beams_;  // by sentence; of those under way
+  std::vector<int32_t> first_row_;            // by sentence: in the step before, -1: it is new
+  int64_t sentences_ = 0, words_ = 0;         // under way
+};
+
+}  // namespace nmt

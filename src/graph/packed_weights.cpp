@@ -1,0 +1,25 @@
+#include "graph/packed_weights.h"
+
+namespace nmt {
+
+const cpu::PackedMatrix& PackedWeights::get(ThreadPool& pool, const Tensor& w, DType t, bool transposed) {
+  const int64_t rows = w.shape()[0], columns = w.shape()[1];
+  const int64_t n = transposed ? columns : rows, k = transposed ? rows : columns;
+  if (int8_) t = DType::kI8;
+  const std::lock_guard lock(mutex_);
+  Packed& entry = packed_[{w.data, n, k, transposed}];
+  if (entry.version != version_ || entry.matrix.dtype() != t) {
+    entry.matrix.pack(pool, t, w.as<float>(), n, k, transposed);
+    entry.version = version_;
+  }
+  return entry.matrix;
+}
+
+int64_t PackedWeights::bytes() const {
+  const std::lock_guard lock(mutex_);
+  int64_t bytes = 0;
+  for (const auto& [key, entry] : packed_) bytes += entry.matrix.bytes();
+  return bytes;
+}
+
+}  // namespace nmt

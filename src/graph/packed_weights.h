@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "backend/cpu/gemm.h"
+#include "tensor/tensor.h"
+
+namespace nmt {
+
+// Parameter matrices in the layout of matrix products, packed when they are first needed. Several runtimes may share
+// them; any thread may ask.
+class PackedWeights {
+ public:
+  // int8: products with parameters are computed in kI8, whatever the activations are.
+  explicit PackedWeights(bool int8) : int8_(int8) {}
+
+  bool int8() const { return int8_; }
+
+  // A parameter matrix [n, k] (w.data, float32) for products with activations of dtype t.
+  const cpu::PackedMatrix& get(ThreadPool& pool, const Tensor& w, DType t, bool transposed);
+  // What is packed is out of date: get() packs again. Nobody else may use the weights meanwhile.
+  void parameters_changed() { ++version_; }
+
+  int64_t bytes() const;
+
+ private:
+  struct Packed {
+    uint64_t version = 0;
+    cpu::PackedMatrix matrix;
+  };
+  struct Key {
+    const void* data;
+    int64_t n, k;
+    bool transposed;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  bool int8_;
+  uint64_t version_ = 1;
+  mutable std::mutex mutex_;
+  std::map<Key, Packed> packed_;
+};
+
+}  // namespace nmt
