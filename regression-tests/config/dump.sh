@@ -11,6 +11,7 @@ round nmt-vocab --type words --size 100 --train-sets a b --lowercase --merges co
 round nmt-vocab encode
 round nmt-vocab decode --ids
 round nmt-vocab inspect
+round nmt-vocab shortlist --best 50
 round nmt-train --model m.safetensors
 round nmt-train --model m.safetensors --task transformer-big --vocabs v --train-sets a b
 round nmt-average

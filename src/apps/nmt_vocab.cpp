@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
@@ -6,6 +7,8 @@
 #include "base/thread_pool.h"
 #include "config/app.h"
 #include "config/threads.h"
+#include "decode/shortlist_trainer.h"
+#include "text/corpus.h"
 #include "text/text_reader.h"
 #include "text/vocab_trainer.h"
 #include "text/words_merges.h"
@@ -20,7 +23,8 @@ constexpr const char* kExamples =
     "  nmt-vocab --type unigram --size 16000 --train-sets train.de.gz --output vocab.de.spm  one of its own\n"
     "  nmt-vocab --type words --merges code --train-sets train.en train.de --output vocab.words\n"
     "  nmt-vocab encode --vocab vocab.spm < test.en | nmt-vocab decode --vocab vocab.spm\n"
-    "  nmt-vocab inspect --vocab vocab.spm --text-sets test.en";
+    "  nmt-vocab inspect --vocab vocab.spm --text-sets test.en\n"
+    "  nmt-vocab shortlist --vocabs vocab.spm --train-sets train.en train.de --output shortlist.safetensors";
 
 struct Streams {
   std::string vocab, input = "-", output = "-";
@@ -122,6 +126,61 @@ void inspect(const Streams& streams, const std::vector<std::string>& text_sets, 
   file.commit();
 }
 
+struct ShortlistOptions {
+  std::vector<std::string> vocabs, train_sets, valid_sets;
+  std::string output, tempdir;
+  int64_t max_length = DataOptions().max_length;
+  ShortlistTraining training;
+  int threads = 0;
+
+  void declare(Options& options) {
+    options.add("vocabs", vocabs, "Vocabulary of both sides, or of source and target").required();
+    options
+        .add("train-sets", train_sets, "Text to learn from: SOURCE TARGET, or several such pairs; plain, .gz or .zst")
+        .required();
+    options.add("valid-sets", valid_sets, "Text to say the coverage of: SOURCE TARGET, or several such pairs");
+    options.add("output", output, "The shortlist's file").required();
+    training.declare(options);
+    options.add("max-length", max_length, "Pairs with more tokens on a side are skipped")
+        .range(1, SentenceStore::kMaxTokens);
+    options.add("tempdir", tempdir, "Folder for text that is larger than memory; $TMPDIR or /tmp where not given");
+    declare_threads(options, threads);
+  }
+
+  Corpus corpus(const std::vector<std::string>& paths, std::shared_ptr<const Vocab> source,
+                std::shared_ptr<const Vocab> target) const {
+    DataOptions data{.train_sets = paths, .max_length = max_length, .tempdir = tempdir};
+    data.mini_batch_words = SentenceStore::kMaxTokens + 1;  // no batches: none is too small
+    return {data, std::move(source), std::move(target), threads_or_all(threads)};
+  }
+};
+
+void make_shortlist(const ShortlistOptions& options) {
+  require(options.vocabs.size() <= 2, "--vocabs takes one or two files, not {}", options.vocabs.size());
+  SafetensorsWriter file(options.output);  // first, so that training is not for nothing
+  const auto source = Vocab::load(options.vocabs.front());
+  const auto target = options.vocabs.size() == 1 ? source : Vocab::load(options.vocabs.back());
+  const auto corpus = options.corpus(options.train_sets, source, target);
+  ThreadPool pool(threads_or_all(options.threads));
+  const auto shortlist = train_shortlist(corpus.store(), *source, *target, options.training, pool);
+  shortlist.save(file);
+
+  int64_t pieces = 0, targets = 0;
+  for (int32_t id = 0; id < source->size(); ++id) {
+    const auto likely = shortlist.likely(id);
+    pieces += likely.empty() ? 0 : 1;
+    targets += std::ssize(likely);
+  }
+  log::info("{}: {:.1f} targets for each of {} source pieces and {} for all, learned from {} of {} pairs",
+            options.output == "-" ? "standard output" : options.output,
+            static_cast<double>(targets) / static_cast<double>(std::max<int64_t>(pieces, 1)), pieces,
+            shortlist.frequent().size(), corpus.counts().kept, corpus.counts().read);
+  log::info("training text: {}", measure_fit(shortlist, corpus.store(), pool).text());
+  if (options.valid_sets.empty()) return;
+  const auto valid = options.corpus(options.valid_sets, source, target);
+  log::info("validation text: {}", measure_fit(shortlist, valid.store(), pool).text());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -163,5 +222,10 @@ int main(int argc, char** argv) {
                            "Texts: how many of their words are covered, by how many pieces each");
   inspecting.options().add("pieces", pieces, "List all pieces with their ids");
   inspecting.run([&] { inspect(streams, text_sets, pieces); });
+
+  App& shortlisting = app.command("shortlist", "Learns which target pieces translate a source piece, for nmt-decode");
+  ShortlistOptions shortlist;
+  shortlist.declare(shortlisting.options());
+  shortlisting.run([&] { make_shortlist(shortlist); });
   return app.main(argc, argv);
 }

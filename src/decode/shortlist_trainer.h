@@ -1,0 +1,36 @@
+#pragma once
+
+#include "base/thread_pool.h"
+#include "config/options.h"
+#include "decode/shortlist.h"
+#include "text/corpus_store.h"
+
+namespace nmt {
+
+struct ShortlistTraining {
+  int best = 100, frequent = 100, iterations = 5;
+
+  void declare(Options& options);
+};
+
+// Learns from sentence pairs, as the ids of their tokens, which target tokens translate a source token: by p(f|e) of
+// IBM Model 1 (Brown et al. 1993, "The Mathematics of Statistical Machine Translation", section 4.1), e one of the
+// source tokens or the null word. Of each source token at most kKept targets take part, those of the highest Dice
+// coefficient (the share of the sentences with one of the two that have both): memory grows with the vocabularies,
+// not with the text. Always there are </s>, <unk> and the tokens that occur in most sentences. The result does not
+// depend on the number of threads.
+constexpr int kKept = 300;
+Shortlist train_shortlist(const SentenceStore& pairs, const Vocab& source, const Vocab& target,
+                          const ShortlistTraining& settings, ThreadPool& pool);
+
+// How many of a text's target tokens are candidates for their sentence.
+struct ShortlistFit {
+  int64_t pairs = 0, tokens = 0, covered = 0;  // without </s>
+  int64_t candidates = 0;                      // of all sentences together
+
+  std::string text() const;  // "99.61% of 123456 tokens are candidates, of which a sentence has 456.7"
+};
+
+ShortlistFit measure_fit(const Shortlist& shortlist, const SentenceStore& pairs, ThreadPool& pool);
+
+}  // namespace nmt
