@@ -18,7 +18,7 @@ namespace nmt {
 namespace {
 
 struct DecodeOptions {
-  std::string model, input = "-", output = "-", score_targets, precision = "f32";
+  std::string model, shortlist, input = "-", output = "-", score_targets, precision = "f32";
   std::vector<std::string> ensemble, vocabs;
   std::vector<double> weights;
   SearchOptions search;
@@ -32,6 +32,7 @@ struct DecodeOptions {
     o.add("ensemble", ensemble, "Several models of one vocabulary, whose log-probabilities are averaged");
     o.add("weights", weights, "With --ensemble: one positive number for each model");
     o.add("vocabs", vocabs, "Vocabularies (source and target, or one for both) instead of those in the model");
+    o.add("shortlist", shortlist, "Look only for translations that this file of `nmt-vocab shortlist` names: faster");
     o.group("Input and output");
     o.add("input", input, "Text to translate, a sentence a line; plain, .gz or .zst").short_name('i');
     o.add("output", output, "File to write").short_name('o');
@@ -61,6 +62,7 @@ struct DecodeOptions {
     for (const double weight : weights)
       require(weight > 0 && weight < 1e30, "--weights: {} is not a positive number", weight);
     require(vocabs.size() <= 2, "--vocabs takes one or two files, not {}", vocabs.size());
+    require(shortlist.empty() || ensemble.empty(), "--shortlist is for one model, not for an --ensemble");
     require(score_targets.empty() || !(search.n_best || scores),
             "--score-targets excludes --n-best and --scores: it writes scores alone");
     require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");
@@ -189,7 +191,13 @@ void decode(const DecodeOptions& options) {
   const bool int8 = options.precision == "int8";
   Runtime runtime(threads_or_all(options.threads), bf16 || int8 ? DType::kBF16 : DType::kF32, int8);
   runtime.profile.times_ops = options.profile;
-  Decoder decoder(scorers, runtime, options.search);
+  runtime.weights().on_packed = [&](std::span<const float> values) {
+    for (const auto& model : models) model->release(values);
+  };
+  std::optional<Shortlist> shortlist;
+  if (!options.shortlist.empty())
+    shortlist = Shortlist::load(options.shortlist, *vocabularies.source, *vocabularies.target);
+  Decoder decoder(scorers, runtime, options.search, shortlist ? &*shortlist : nullptr);
   LineTranslator translator(decoder, *vocabularies.source, *vocabularies.target, options.batch, input);
   Progress progress(options.quiet);
   const int64_t expected = progress.shown() ? count_lines(options.input) : 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -44,6 +45,7 @@ void Beam::advance(std::span<const float> log_probabilities, std::span<const int
     for (size_t i = h * each; i < (h + 1) * each; ++i) {
       if (std::isnan(log_probabilities[i]))
         fail("the model gives a probability that is not a number: its weights are too large or damaged");
+      if (log_probabilities[i] == -std::numeric_limits<float>::infinity()) continue;  // impossible
       candidates.push_back({live_[h].log_probability + log_probabilities[i], static_cast<int32_t>(h), ids[i]});
     }
   const auto before = [&](const Candidate& a, const Candidate& b) {

@@ -1,5 +1,6 @@
 #include "decode/decoder.h"
 
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -7,18 +8,27 @@
 namespace nmt {
 
 struct Decoder::Apart {
-  Apart(std::span<const Scorer> scorers, const Runtime& like, const SearchOptions& options)
-      : runtime(1, like), search(scorers, runtime, options) {}
+  Apart(std::span<const Scorer> scorers, const Runtime& like, const SearchOptions& options, const Shortlist* shortlist)
+      : runtime(1, like), search(scorers, runtime, options, shortlist) {}
 
   Runtime runtime;
   Search search;
 };
 
-Decoder::Decoder(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options)
+Decoder::Decoder(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
+                 const Shortlist* shortlist)
     : runtime_(runtime),
       options_(options),
       scorers_(scorers.begin(), scorers.end()),
-      together_(scorers, runtime, options_) {}
+      shortlist_(shortlist),
+      together_(scorers, runtime, options_, shortlist) {
+  // Weights are packed when they are first needed; by all threads, if by a sentence without words, of one step.
+  SearchOptions once = options;
+  once.max_extra = 1;
+  const std::vector<int32_t> nothing = {scorers[0].transformer->config().source_eos};
+  SourceQueue queue(std::span(&nothing, 1));
+  Search(scorers, runtime, once, shortlist).translate(queue, {}, [](size_t, const auto&) {});
+}
 
 Decoder::~Decoder() = default;
 
@@ -31,41 +41,35 @@ void Decoder::translate(std::span<const std::vector<int32_t>> sources, const Sea
   together_.translate(queue, limits, done);
 }
 
-// Threads that need not wait for one another are faster. The last source comes first, by all threads: they pack the
-// weights together.
+// Threads that need not wait for one another are faster.
 void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
                               const SearchDone& done) {
   const auto threads = static_cast<size_t>(runtime_.pool().size());
-  size_t first = sources.size();
-  if (apart_.empty()) {
-    --first;
-    SourceQueue last(sources.subspan(first));
-    together_.translate(last, limits, [&](size_t, std::vector<Hypothesis> best) { done(first, std::move(best)); });
-    while (apart_.size() < threads) apart_.push_back(std::make_unique<Apart>(scorers_, runtime_, options_));
-  }
+  while (apart_.size() < threads) apart_.push_back(std::make_unique<Apart>(scorers_, runtime_, options_, shortlist_));
   Profile& profile = runtime_.profile;
   const PhaseScope phase(profile, "waiting");
   const double waited = profile.seconds("waiting");
-  SourceQueue queue(sources.first(first));
+  std::deque<SourceQueue> queues;
+  for (size_t i = 0; i < threads; ++i) queues.emplace_back(sources, i, threads);
   std::mutex mutex;
   std::exception_ptr failure;
   const auto one_by_one = [&](size_t index, std::vector<Hypothesis> best) {
     const std::lock_guard lock(mutex);
     done(index, std::move(best));
   };
-  const auto work = [&](Apart& worker) {
+  const auto work = [&](Apart& worker, SourceQueue& queue) {
     worker.runtime.profile = Profile(profile.times_ops);
     try {
       worker.search.translate(queue, limits, one_by_one);
     } catch (...) {
-      queue.close();
+      for (SourceQueue& q : queues) q.close();
       const std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
     }
   };
   {
     std::vector<std::jthread> workers;
-    for (const auto& worker : apart_) workers.emplace_back([&] { work(*worker); });
+    for (size_t i = 0; i < threads; ++i) workers.emplace_back([&, i] { work(*apart_[i], queues[i]); });
   }
   profile.enter("waiting");
   const double all = profile.seconds("waiting") - waited;

@@ -14,7 +14,9 @@ namespace nmt {
 class Decoder {
  public:
   // The models (at least one) have the same target vocabulary and are alive as long as the decoder, as is the runtime.
-  Decoder(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options);
+  // With a shortlist, for one model alone, only what it names is looked for.
+  Decoder(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
+          const Shortlist* shortlist = nullptr);
   ~Decoder();
 
   const SearchOptions& options() const { return options_; }
@@ -38,6 +40,7 @@ class Decoder {
   Runtime& runtime_;
   SearchOptions options_;
   std::vector<Scorer> scorers_;
+  const Shortlist* shortlist_;
   Search together_;                            // all threads work on each product
   std::vector<std::unique_ptr<Apart>> apart_;  // each thread works on sentences of its own
 };

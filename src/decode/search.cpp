@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/aligned.h"
 #include "base/error.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
@@ -77,11 +78,14 @@ class Search::Member {
   void find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids) {
     Graph graph(runtime_, fusion_rules());
     Leaves leaves(graph, parameters_, false);
-    const Expr best = project_top_k(step(leaves, batch), transformer_.output_matrix(leaves), k);
+    const Expr state = step(leaves, batch), all = transformer_.output_matrix(leaves);
+    const Expr best = batch.candidates ? project_candidates(state, all, batch, k) : project_top_k(state, all, k);
     graph.run({best, best.output(1)});
     const auto count = static_cast<size_t>(best.shape().elements());
     log_probabilities.assign(graph.data<float>(best), graph.data<float>(best) + count);
     ids.assign(graph.data<int32_t>(best.output(1)), graph.data<int32_t>(best.output(1)) + count);
+    if (batch.candidates)
+      for (int32_t& id : ids) id = batch.candidates->ids()[static_cast<size_t>(id)];
   }
 
   // Adds weight * log-probability of every token to sums [rows, vocabulary].
@@ -110,7 +114,7 @@ class Search::Member {
 
  private:
   struct Layer {
-    std::vector<std::byte> source, keys, values;
+    AlignedVector<std::byte> source, keys, values;
   };
 
   Expr step(Leaves& leaves, const Sentences& batch) {
@@ -136,21 +140,46 @@ class Search::Member {
                                       .source_tokens = batch.source_rows()});
   }
 
+  // project_top_k of the candidates alone: of their rows of the matrix, which are collected where they have changed.
+  Expr project_candidates(Expr state, Expr matrix, const Sentences& batch, int k) {
+    const auto ids = batch.candidates->ids();
+    const auto width = static_cast<size_t>(matrix.shape()[1]);
+    if (!std::ranges::equal(ids, candidate_ids_)) {
+      candidate_ids_.assign(ids.begin(), ids.end());
+      runtime_.weights().forget(candidate_rows_.data());
+      candidate_rows_.resize(ids.size() * width);
+      const auto* rows =
+          static_cast<const float*>(state.graph().nodes()[static_cast<size_t>(matrix.value().node)].data);
+      for (size_t i = 0; i < ids.size(); ++i)
+        std::copy_n(rows + static_cast<size_t>(ids[i]) * width, width, candidate_rows_.data() + i * width);
+    }
+    Graph& graph = state.graph();
+    const auto count = static_cast<int64_t>(ids.size());
+    const Expr rows = graph.parameter({count, matrix.shape()[1]}, candidate_rows_.data(), nullptr);
+    const Expr masks =
+        graph.input({{state.shape()[0], batch.candidates->mask_bytes()}, DType::kU8}, batch.masks.data());
+    return project_top_k(state, rows, k, masks);
+  }
+
   const Transformer transformer_;  // of its own: it is for one thread
   Parameters& parameters_;
   float weight_;
   Runtime& runtime_;
   std::vector<Layer> layers_;
+  std::vector<int32_t> candidate_ids_;
+  std::vector<float> candidate_rows_;  // of the output matrix
   std::vector<Transformer::LayerCache> caches_;
 };
 
-Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options)
-    : runtime_(runtime), options_(options) {
+Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
+               const Shortlist* shortlist)
+    : runtime_(runtime), options_(options), shortlist_(shortlist) {
   double sum = 0;
   for (const Scorer& scorer : scorers) sum += scorer.weight;
   for (const Scorer& scorer : scorers)
     members_.push_back(std::make_unique<Member>(scorer, scorer.weight / sum, runtime));
   check(!members_.empty(), "a search without models");
+  check(shortlist == nullptr || members_.size() == 1, "a shortlist for an ensemble");
   for (const auto& member : members_)
     check(member->config().target_vocabulary == members_[0]->config().target_vocabulary &&
               member->config().eos == members_[0]->config().eos,
@@ -176,8 +205,7 @@ void Search::find_best(const Sentences& batch, int k, std::vector<float>& log_pr
 
 void Search::translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done) {
   const ModelConfig& config = members_[0]->config();
-  Sentences batch(queue, options_, limits, config.eos);
-  const int k = std::min(2 * options_.beam, config.target_vocabulary);
+  Sentences batch(queue, options_, limits, config, shortlist_);
   std::vector<float> log_probabilities;
   std::vector<int32_t> ids;
   const PhaseScope phase(runtime_.profile, "search");
@@ -188,8 +216,11 @@ void Search::translate(SourceQueue& queue, const SearchLimits& limits, const Sea
     }
     batch.gather();
     if (batch.ids.empty()) return;
+    int k = 0;
     {
       const PhaseScope decoding(runtime_.profile, "decoder");
+      const auto all = batch.candidates ? static_cast<int>(batch.candidates->ids().size()) : config.target_vocabulary;
+      k = std::min(2 * options_.beam, all);
       find_best(batch, k, log_probabilities, ids);
     }
     batch.advance(log_probabilities, ids, k, done);

@@ -25,7 +25,7 @@ struct IdPair {
 // Beam search with one runtime; see Decoder.
 class Search {
  public:
-  Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options);
+  Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options, const Shortlist* shortlist);
   ~Search();
 
   // Until the queue is empty.
@@ -40,6 +40,7 @@ class Search {
   std::vector<std::unique_ptr<Member>> members_;
   Runtime& runtime_;
   const SearchOptions& options_;
+  const Shortlist* shortlist_;
 };
 
 }  // namespace nmt

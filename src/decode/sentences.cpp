@@ -7,23 +7,21 @@
 namespace nmt {
 
 std::optional<size_t> SourceQueue::take(int64_t longest) {
-  const std::lock_guard lock(mutex_);
-  if (next_ >= sources_.size() || static_cast<int64_t>(sources_[next_].size()) > longest) return std::nullopt;
-  return next_++;
+  const bool none = closed_ || next_ >= sources_.size();
+  if (none || static_cast<int64_t>(sources_[next_].size()) > longest) return std::nullopt;
+  return std::exchange(next_, next_ + step_);
 }
 
-void SourceQueue::close() {
-  const std::lock_guard lock(mutex_);
-  next_ = sources_.size();
-}
-
-Sentences::Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits, int32_t eos)
+Sentences::Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits,
+                     const ModelConfig& config, const Shortlist* shortlist)
     : queue_(queue),
       options_(options),
       limits_(limits),
-      eos_(eos),
+      eos_(config.eos),
       beams_(queue.size()),
-      first_row_(queue.size(), -1) {}
+      first_row_(queue.size(), -1) {
+  if (shortlist != nullptr) candidates.emplace(*shortlist, config.target_vocabulary);
+}
 
 Sentences::Begun Sentences::begin() {
   Begun begun;
@@ -39,15 +37,18 @@ Sentences::Begun Sentences::begin() {
     begins.push_back(static_cast<int32_t>(ids.size()));
     begun.rows.push_back(places_.take(static_cast<int32_t>(*next), static_cast<int32_t>(length)));
     beams_[*next] = std::make_unique<Beam>(options_, length - 1 + options_.max_extra, eos_);
+    if (candidates) candidates->begin(*next, source);
     ++sentences_;
     words_ += length;
   }
+  if (candidates && !begun.rows.empty()) candidates->update();
   begun.source = PackedText(ids, begins);
   return begun;
 }
 
 void Sentences::gather() {
   ids.clear();
+  masks.clear();
   row_begin.assign(1, 0);
   source_begin.assign(1, 0);
   std::vector<int32_t> parents;
@@ -58,6 +59,7 @@ void Sentences::gather() {
       for (const Beam::Live& hypothesis : beams_[s]->live()) {
         ids.push_back(hypothesis.ids.empty() ? -1 : hypothesis.ids.back());
         parents.push_back(first < 0 ? -1 : first + hypothesis.parent);
+        if (candidates) masks.insert(masks.end(), candidates->mask(s).begin(), candidates->mask(s).end());
       }
     }
     row_begin.push_back(static_cast<int32_t>(ids.size()));
@@ -83,6 +85,7 @@ void Sentences::advance(std::span<const float> log_probabilities, std::span<cons
   for (const int32_t sentence : ended) {
     const auto s = static_cast<size_t>(sentence);
     places_.free(sentence);
+    if (candidates) candidates->end(s);
     --sentences_;
     words_ -= static_cast<int64_t>(queue_[s].size());
     done(s, std::exchange(beams_[s], nullptr)->best());

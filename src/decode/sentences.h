@@ -1,15 +1,16 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "decode/beam.h"
 #include "decode/cache_rows.h"
+#include "decode/candidates.h"
 #include "decode/source_places.h"
 #include "nn/transformer.h"
 
@@ -24,27 +25,31 @@ struct SearchLimits {
 // done(index of a source, its translations, best first): called as soon as it is translated.
 using SearchDone = std::function<void(size_t index, std::vector<Hypothesis> best)>;
 
-// Sources (ids with </s>) that one or more searches take in their order.
+// Sources (ids with </s>) that a search takes in their order: of all, each `step`th from `first` on. Which search
+// translates a sentence must not depend on time, as on some processors the rounding depends on its company.
 class SourceQueue {
  public:
-  explicit SourceQueue(std::span<const std::vector<int32_t>> sources) : sources_(sources) {}
+  explicit SourceQueue(std::span<const std::vector<int32_t>> sources, size_t first = 0, size_t step = 1)
+      : sources_(sources), next_(first), step_(step) {}
 
   // The next one's index, if it has at most so many ids.
   std::optional<size_t> take(int64_t longest);
-  void close();  // nothing is left
+  void close() { closed_ = true; }  // nothing is left; any thread may say so
   const std::vector<int32_t>& operator[](size_t index) const { return sources_[index]; }
   size_t size() const { return sources_.size(); }
 
  private:
   std::span<const std::vector<int32_t>> sources_;
-  std::mutex mutex_;
-  size_t next_ = 0;
+  size_t next_, step_;
+  std::atomic<bool> closed_ = false;
 };
 
 // The sentences that one search has under way, as every model sees them. The next ones begin where others have ended.
 class Sentences {
  public:
-  Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits, int32_t eos);
+  // shortlist: null for none.
+  Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits, const ModelConfig& config,
+            const Shortlist* shortlist);
 
   // Sentences to begin with, where a good part of the room is free: packed, and the rows of their encoder output.
   struct Begun {
@@ -64,6 +69,8 @@ class Sentences {
   std::vector<int32_t> ids, positions;           // by row
   std::vector<int32_t> row_begin, source_begin;  // by place of a source; one that is free has no rows
   std::vector<int64_t> weight_begin;
+  std::optional<Candidates> candidates;  // with a shortlist
+  std::vector<uint8_t> masks;            // of the candidates, by row
 
  private:
   SourceQueue& queue_;

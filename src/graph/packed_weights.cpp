@@ -11,8 +11,14 @@ const cpu::PackedMatrix& PackedWeights::get(ThreadPool& pool, const Tensor& w, D
   if (entry.version != version_ || entry.matrix.dtype() != t) {
     entry.matrix.pack(pool, t, w.as<float>(), n, k, transposed);
     entry.version = version_;
+    if (on_packed) on_packed({w.as<float>(), static_cast<size_t>(w.elements())});
   }
   return entry.matrix;
+}
+
+void PackedWeights::forget(const void* data) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(packed_, [&](const auto& entry) { return entry.first.data == data; });
 }
 
 int64_t PackedWeights::bytes() const {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <span>
 
 #include "backend/cpu/gemm.h"
 #include "tensor/tensor.h"
@@ -16,12 +18,16 @@ class PackedWeights {
   // int8: products with parameters are computed in kI8, whatever the activations are.
   explicit PackedWeights(bool int8) : int8_(int8) {}
 
-  bool int8() const { return int8_; }
+  // Called with the values that have been packed, in the packing thread.
+  std::function<void(std::span<const float>)> on_packed;
 
   // A parameter matrix [n, k] (w.data, float32) for products with activations of dtype t.
   const cpu::PackedMatrix& get(ThreadPool& pool, const Tensor& w, DType t, bool transposed);
   // What is packed is out of date: get() packs again. Nobody else may use the weights meanwhile.
   void parameters_changed() { ++version_; }
+
+  // What was packed of these values is not needed any more.
+  void forget(const void* data);
 
   int64_t bytes() const;
 

@@ -37,6 +37,7 @@ class Runtime {
     return weights_->get(pool_, w, t, transposed);
   }
   void parameters_changed() { weights_->parameters_changed(); }
+  PackedWeights& weights() { return *weights_; }
 
   Profile profile;  // --profile; with times_ops, the plan's table has times too
   std::string profile_table() { return profile.table(pool_.size(), pool_.waiting()); }

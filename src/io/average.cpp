@@ -102,7 +102,7 @@ class Averager {
       }
       writer.write(name, std::as_bytes(std::span(values_).first(count)));
     }
-    for (const auto& model : models_) model.file().release(*model.file().find(name));
+    for (const auto& model : models_) model.file().release(model.file().find(name)->data);
   }
 
  private:

@@ -23,7 +23,7 @@ MappedFile::MappedFile(const std::string& path) {
   const bool regular = known && S_ISREG(status.st_mode);
   void* address = MAP_FAILED;
   const auto size = regular ? static_cast<size_t>(status.st_size) : 0;
-  if (size > 0) address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (size > 0) address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
   const int reason = errno;
   ::close(descriptor);
   require(!known || !S_ISDIR(status.st_mode), "{} is a folder, not a file", path);

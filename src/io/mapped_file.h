@@ -6,7 +6,8 @@
 
 namespace nmt {
 
-// A whole regular file in memory, read only, by mmap: pages are read where they are touched. Replacing the file by
+// A whole regular file in memory, by mmap: pages are read where they are touched, and what is written to them stays
+// private to this process. Replacing the file by
 // rename or removing it leaves the mapping intact; nobody may shorten it in place.
 class MappedFile {
  public:

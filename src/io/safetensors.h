@@ -50,8 +50,8 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return content_.tensors; }
   const TensorInfo* find(std::string_view name) const;  // null where there is none
 
-  // The tensor's pages are not needed for now: keeps memory small where a file is read once from end to end.
-  void release(const TensorInfo& tensor) const { mapping_.release(tensor.data); }
+  // These pages are not needed for now: keeps memory small where a file is read once from end to end.
+  void release(std::span<const std::byte> data) const { mapping_.release(data); }
 
  private:
   SafetensorsFile(std::string path, MappedFile mapping);

@@ -8,21 +8,49 @@ std::span<T> part(std::span<T> buffer, const Parameters::Entry& e) {
   return buffer.subspan(static_cast<size_t>(e.offset), static_cast<size_t>(e.shape.elements()));
 }
 
+// The file's parameters where they stand there one after another as in memory, checked; else nothing.
+std::span<float> in_place(const ModelFile& file, const Parameters& parameters) {
+  const float* first = nullptr;
+  for (const auto& e : parameters.entries()) {
+    const TensorInfo& tensor = file.parameter(e.name, e.shape);
+    const auto* data = reinterpret_cast<const float*>(tensor.data.data());
+    if (first == nullptr) first = data;
+    if (tensor.dtype != DType::kF32 || data != first + e.offset) return {};
+  }
+  for (const auto& e : parameters.entries()) {
+    const TensorInfo& tensor = file.parameter(e.name, e.shape);
+    require_finite(file.path(), tensor, tensor.data);
+    file.file().release(tensor.data);
+  }
+  return {const_cast<float*>(first), static_cast<size_t>(parameters.size())};  // see MappedFile
+}
+
 }  // namespace
 
 std::unique_ptr<Model> Model::load(const std::string& path) {
-  const ModelFile file = ModelFile::open(path);
+  ModelFile file = ModelFile::open(path);
   auto model = std::make_unique<Model>(ModelConfig::from_json(file.config(), path));
   // Sizes are compared before memory is taken: a hostile configuration must not ask for more than the file holds.
   for (const auto& e : model->parameters.entries()) file.parameter(e.name, e.shape);
-  model->parameters.allocate(false);
-  model->read_tensors(file, "", model->parameters.values());
   if (file.has_vocabulary()) {
     model->source_vocabulary = file.source_vocabulary();
     model->target_vocabulary = file.target_vocabulary();
     model->shared_vocabulary = file.shared_vocabulary();
   }
+  if (const auto values = in_place(file, model->parameters); !values.empty()) {
+    model->parameters.borrow(values);
+    model->file = std::move(file);
+  } else {
+    model->parameters.allocate(false);
+    model->read_tensors(file, "", model->parameters.values());
+  }
   return model;
+}
+
+void Model::release(std::span<const float> values) const {
+  const auto all = parameters.values();
+  const bool ours = values.data() >= all.data() && values.data() + values.size() <= all.data() + all.size();
+  if (file && ours) file->file().release(std::as_bytes(values));
 }
 
 ModelContent Model::content(std::span<const float> values) const {

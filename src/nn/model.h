@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "io/model_file.h"
@@ -15,10 +16,15 @@ struct Model {
   std::string source_vocabulary, target_vocabulary;  // bytes that Vocab::from_bytes reads
   bool shared_vocabulary = false;
 
+  std::optional<ModelFile> file;  // where the parameters lie, if not in memory of their own
+
   explicit Model(const ModelConfig& config) : transformer(config) { transformer.declare(parameters); }
 
-  // Throws UserError for a file that is no model or whose parameters do not fit its configuration.
+  // Throws UserError for a file that is no model or whose parameters do not fit its configuration. Where they lie in
+  // the file as they do in memory (as in those that nmt writes), they are read from there when they are needed.
   static std::unique_ptr<Model> load(const std::string& path);
+  // These parameters, if they are this model's, are not needed for now: their memory may be given back.
+  void release(std::span<const float> values) const;
   // Throws Error or UserError as AtomicFile does.
   void save(const std::string& path, std::span<const float> values) const;
 

@@ -12,8 +12,14 @@ void Parameters::declare(std::string name, const Shape& shape) {
 }
 
 void Parameters::allocate(bool gradients) {
-  values_.assign(static_cast<size_t>(size_), 0.f);
+  own_values_.assign(static_cast<size_t>(size_), 0.f);
+  values_ = own_values_;
   gradients_.assign(gradients ? static_cast<size_t>(size_) : 0, 0.f);
+}
+
+void Parameters::borrow(std::span<float> values) {
+  check(static_cast<int64_t>(values.size()) == size_, "{} values for {} parameters", values.size(), size_);
+  values_ = values;
 }
 
 const Parameters::Entry& Parameters::entry(const std::string& name) const {

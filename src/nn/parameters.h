@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/aligned.h"
 #include "graph/graph.h"
 
 namespace nmt {
@@ -25,6 +26,8 @@ class Parameters {
   void declare(std::string name, const Shape& shape);
   // Takes memory, all zeros; gradients: for theirs too.
   void allocate(bool gradients);
+  // Takes somebody else's memory instead, size() floats that live as long as this object; no gradients.
+  void borrow(std::span<float> values);
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry& entry(const std::string& name) const;  // std::logic_error where there is none
@@ -44,7 +47,8 @@ class Parameters {
   std::vector<Entry> entries_;
   std::map<std::string, size_t> index_;
   int64_t size_ = 0;
-  std::vector<float> values_, gradients_;
+  std::span<float> values_;
+  AlignedVector<float> own_values_, gradients_;
 };
 
 // The parameters as leaves of one graph.

@@ -10,8 +10,10 @@ namespace nmt {
 Expr cross_entropy(Expr logits, Expr labels, Expr weight, float smoothing);
 
 // The k most probable ids of softmax(x w^T) in each row. Output 0: log-probabilities, float32 [rows, k], falling, equal
-// ones by rising id; output 1: ids, int32 [rows, k].
-Expr project_top_k(Expr x, Expr w, int k);
+// ones by rising id; output 1: ids, int32 [rows, k]. mask: U8 [rows, bytes], a multiple of 64 bits; a row's
+// distribution is over the ids whose bits are set in its mask (id i: bit i % 8 of byte i / 8), others have probability
+// 0.
+Expr project_top_k(Expr x, Expr w, int k, Expr mask = {});
 
 struct CrossEntropy {  // inputs: logits, labels, weight
   static constexpr std::string_view kName = "cross_entropy";
@@ -53,7 +55,7 @@ struct ProjectCrossEntropy {  // inputs: x, w, labels, weight
   bool operator==(const ProjectCrossEntropy&) const = default;
 };
 
-struct ProjectTopK {  // inputs: x, w
+struct ProjectTopK {  // inputs: x, w, and a mask or none
   static constexpr std::string_view kName = "project_top_k";
   int k;
 
@@ -64,6 +66,9 @@ struct ProjectTopK {  // inputs: x, w
     return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[0]);
   }
   bool operator==(const ProjectTopK&) const = default;
+
+ private:
+  void masked(const Launch& l) const;
 };
 
 }  // namespace nmt

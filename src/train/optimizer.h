@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "base/aligned.h"
 #include "base/thread_pool.h"
 #include "nn/parameters.h"
 #include "train/train_options.h"
@@ -39,7 +40,7 @@ class Optimizer {
 
  private:
   double beta1_, beta2_, epsilon_, smoothing_;
-  std::vector<float> mean_, variance_, smoothed_;
+  AlignedVector<float> mean_, variance_, smoothed_;
 };
 
 }  // namespace nmt

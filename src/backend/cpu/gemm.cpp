@@ -98,11 +98,20 @@ int64_t column_block(const PackedMatrix& b, int64_t wanted) {
   return panels ? round_up(wanted, 64) : b.n();
 }
 
-void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, DType tx, const void* x, float* y) {
+void Operand::assign(const PackedMatrix& b, int64_t m, DType tx, const void* x) {
+  x_ = x;
+  if (b.dtype() == DType::kI8)
+    quantise_int8(b, m, tx, x, bytes_, scales_);
+  else
+    check(tx == b.dtype(), "a product of {} and {}", name_of(tx), name_of(b.dtype()));
+}
+
+void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, const Operand& x, int64_t row, int64_t m,
+                    float* y) {
   if (m == 0 || begin == end) return;
-  if (b.dtype() == DType::kI8) return multiply_block_int8(b, begin, end, m, tx, x, y);
-  check(tx == b.dtype(), "a product of {} and {}", name_of(tx), name_of(b.dtype()));
-  PackedLayout(b.dtype(), b.n(), b.k()).multiply(begin, end, m, x, b.data(), DType::kF32, y);
+  if (b.dtype() == DType::kI8) return multiply_block_int8(b, begin, end, x.bytes_, x.scales_, row, m, y);
+  PackedLayout(b.dtype(), b.n(), b.k())
+      .multiply(begin, end, m, offset(x.x_, row * b.k(), b.dtype()), b.data(), DType::kF32, y);
 }
 
 namespace {
@@ -110,7 +119,7 @@ namespace {
 // Rows of zeros behind the last of `tokens` rows of x [tokens, k], so that there are `padded`; x itself where that is
 // so.
 const void* padded_rows(DType t, int64_t tokens, int64_t padded, int64_t k, const void* x,
-                        std::vector<std::byte>& room) {
+                        AlignedVector<std::byte>& room) {
   if (padded == tokens) return x;
   const auto row = static_cast<size_t>(k) * size_of(t);
   room.assign(static_cast<size_t>(padded) * row, std::byte{0});
@@ -134,12 +143,12 @@ void weight_gradient_rows(const PackedLayout& layout, DType t, int64_t tokens, i
 // A small dw: each task sums over tokens of its own, and the sums are added up in order.
 void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
                            float* dw) {
-  thread_local std::vector<float> sums;  // the caller's
+  thread_local AlignedVector<float> sums;  // the caller's
   const int64_t blocks = (m + kFewTokens - 1) / kFewTokens, size = n * k;
   sums.resize(static_cast<size_t>(blocks * size));
   float* const partial = sums.data();
   pool.parallel_for(blocks, 1, [&](int64_t block, int64_t) {
-    thread_local std::vector<std::byte> packed, room;
+    thread_local AlignedVector<std::byte> packed, room;
     const int64_t first = block * kFewTokens, tokens = std::min(kFewTokens, m - first), padded = round_up(tokens, 64);
     const PackedLayout layout(t, k, padded);
     packed.resize(static_cast<size_t>(layout.bytes()));
@@ -160,7 +169,7 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
   if (n * k <= kSmallGradient) return small_weight_gradient(pool, t, m, n, k, dy, x, dw);
   // Rows of dw that one task computes: enough tasks for several cores also where n is small; a function of n alone.
   const int64_t rows = n >= 1024 ? 256 : std::max<int64_t>(16, round_up(n / 4, 16));
-  thread_local std::vector<std::byte> packed, room;  // the caller's
+  thread_local AlignedVector<std::byte> packed, room;  // the caller's
   for (int64_t first = 0; first < m; first += kTokenBlock) {
     const int64_t tokens = std::min(kTokenBlock, m - first), padded = round_up(tokens, 64);
     const PackedLayout layout(t, k, padded);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels.h"
+#include "base/aligned.h"
 #include "base/thread_pool.h"
 #include "tensor/dtype.h"
 
@@ -43,7 +44,7 @@ class PackedMatrix {
 
   DType dtype_ = DType::kF32;
   int64_t n_ = 0, k_ = 0;
-  std::vector<std::byte> data_;
+  AlignedVector<std::byte> data_;
   std::vector<float> scales_;
 };
 
@@ -60,9 +61,24 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, cons
 // Columns of B that a loop in parallel should take at a time where it wants about `wanted`: a multiple of 64, or all.
 int64_t column_block(const PackedMatrix& b, int64_t wanted);
 
-// y [m, end - begin] float32 = x * columns [begin, end) of B, begin a multiple of column_block(), in the calling
-// thread: for loops that are in parallel already.
-void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, DType tx, const void* x, float* y);
+// x as products with B read it: as it is, or for a B of kI8 its rows as bytes. Made and used in one thread.
+class Operand {
+ public:
+  // x [m, K] of dtype tx; it must live as long as this is used. Memory is kept for the next one.
+  void assign(const PackedMatrix& b, int64_t m, DType tx, const void* x);
+
+ private:
+  friend void multiply_block(const PackedMatrix&, int64_t, int64_t, const Operand&, int64_t, int64_t, float*);
+
+  const void* x_ = nullptr;
+  AlignedVector<uint8_t> bytes_;
+  std::vector<RowScale> scales_;
+};
+
+// y [m, end - begin] float32 = rows [row, row + m) of x * columns [begin, end) of B, begin a multiple of
+// column_block(), in the calling thread: for loops that are in parallel already.
+void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, const Operand& x, int64_t row, int64_t m,
+                    float* y);
 
 // dw [n, k] float32 += dy^T x: dy [m, n], x [m, k] of dtype t (the gradient of a layer's weight).
 void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,

@@ -66,7 +66,7 @@ void PackedMatrix::pack_int8(ThreadPool& pool, const float* w) {
 void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, const void* x, DType ty, void* y,
                    const Epilogue& e) {
   const int64_t n = b.n(), k = b.k(), stride = row_bytes(k);
-  thread_local std::vector<uint8_t> bytes;  // the caller's
+  thread_local AlignedVector<uint8_t> bytes;  // the caller's
   thread_local std::vector<RowScale> row_scales;
   bytes.resize(static_cast<size_t>(m * stride));
   row_scales.resize(static_cast<size_t>(m));
@@ -88,14 +88,18 @@ void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx,
   });
 }
 
-void multiply_block_int8(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, DType tx, const void* x,
-                         float* y) {
-  thread_local std::vector<uint8_t> q;
-  thread_local std::vector<RowScale> scales;
-  q.resize(static_cast<size_t>(m * row_bytes(b.k())));
+void quantise_int8(const PackedMatrix& b, int64_t m, DType tx, const void* x, AlignedVector<uint8_t>& bytes,
+                   std::vector<RowScale>& scales) {
+  const int64_t stride = row_bytes(b.k());
+  bytes.resize(static_cast<size_t>(m * stride));
   scales.resize(static_cast<size_t>(m));
-  quantise_rows(tx, {0, m}, b.k(), levels(), x, q.data(), row_bytes(b.k()), scales.data());
-  multiply_columns(b, begin, end, m, {q.data(), scales.data()}, DType::kF32, y, end - begin, {});
+  quantise_rows(tx, {0, m}, b.k(), levels(), x, bytes.data(), stride, scales.data());
+}
+
+void multiply_block_int8(const PackedMatrix& b, int64_t begin, int64_t end, std::span<const uint8_t> bytes,
+                         std::span<const RowScale> scales, int64_t row, int64_t m, float* y) {
+  const Quantised x{bytes.data() + row * row_bytes(b.k()), scales.data() + row};
+  multiply_columns(b, begin, end, m, x, DType::kF32, y, end - begin, {});
 }
 
 }  // namespace nmt::cpu

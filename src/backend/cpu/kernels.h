@@ -105,6 +105,8 @@ struct BestLogits {
   float shift = -std::numeric_limits<float>::infinity(), sum = 0;
   int found = 0;
 };
+// The logits in the mask (logit i: bit i % 8 of byte i / 8), one after another; returns how many.
+int64_t keep_logits(int64_t width, const uint8_t* mask, const float* logits, float* kept);
 // Goes on with the row's next part, logits `first` .. `first` + width.
 void find_best(const float* logits, int64_t width, int32_t first, int k, BestLogits& best, float* values,
                int32_t* indices);

@@ -118,13 +118,12 @@ dnnl::stream& thread_stream() {
 class Scratch {
  public:
   std::byte* get(size_t bytes) {
-    constexpr size_t kAlign = 64;
-    if (memory_.size() < bytes + kAlign) memory_.resize(bytes + kAlign);
-    return reinterpret_cast<std::byte*>(round_up(reinterpret_cast<int64_t>(memory_.data()), kAlign));
+    if (memory_.size() < bytes) memory_.resize(bytes);
+    return memory_.data();
   }
 
  private:
-  std::vector<std::byte> memory_;
+  AlignedVector<std::byte> memory_;
 };
 
 void execute(const Product& product, const void* x, const void* w, void* y, const float* bias) {

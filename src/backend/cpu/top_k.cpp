@@ -55,6 +55,16 @@ float threshold_of(const float* logits, int64_t width, int k, float& largest_of_
   return largest[static_cast<size_t>(k - 1)];
 }
 
+int64_t keep_logits(int64_t width, const uint8_t* mask, const float* logits, float* kept) {
+  const DF d;
+  int64_t count = 0;
+  for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
+    const auto wanted = hn::And(hn::LoadMaskBits(d, mask + i / 8), hn::FirstN(d, n));
+    count += static_cast<int64_t>(hn::CompressBlendedStore(load(d, logits + i, n), wanted, d, kept + count));
+  });
+  return count;
+}
+
 void find_best(const float* logits, int64_t width, int32_t first, int k, BestLogits& best, float* values,
                int32_t* indices) {
   const DF d;
@@ -118,6 +128,11 @@ HWY_AFTER_NAMESPACE();
 namespace nmt::cpu {
 
 HWY_EXPORT(find_best);
+HWY_EXPORT(keep_logits);
+
+int64_t keep_logits(int64_t width, const uint8_t* mask, const float* logits, float* kept) {
+  return HWY_DYNAMIC_DISPATCH(keep_logits)(width, mask, logits, kept);
+}
 
 void find_best(const float* logits, int64_t width, int32_t first, int k, BestLogits& best, float* values,
                int32_t* indices) {

@@ -138,12 +138,14 @@ TEST_CASE("a row's product of bytes does not depend on other rows, nor on where 
   std::vector<float> y(static_cast<size_t>(s.n));
   const int64_t block = cpu::column_block(packed, 100);
   CHECK((block == s.n || block % 64 == 0));
+  cpu::Operand x;
+  x.assign(packed, s.m, DType::kF32, p.x.data());
   for (int64_t r = 0; r < s.m; ++r) {
     cpu::multiply(pool, packed, 1, DType::kF32, p.x.f32() + r * s.k, DType::kF32, y.data());
     CHECK(std::equal(y.begin(), y.end(), all.f32() + r * s.n));
     for (int64_t begin = 0; begin < s.n; begin += block) {
       const int64_t end = std::min(begin + block, s.n);
-      cpu::multiply_block(packed, begin, end, 1, DType::kF32, p.x.f32() + r * s.k, y.data());
+      cpu::multiply_block(packed, begin, end, x, r, 1, y.data());
       CHECK(std::equal(y.begin(), y.begin() + (end - begin), all.f32() + r * s.n + begin));
     }
   }

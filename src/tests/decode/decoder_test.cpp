@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -153,4 +154,55 @@ TEST_CASE("int8 stays near f32") {
     for (size_t t = 0; t < a[i].size(); ++t, ++count) difference += std::abs(a[i][t] - b[i][t]);
   CHECK(difference / count < 0.1);
   CHECK(difference / count > 1e-4);  // it is int8
+}
+
+TEST_CASE("with a shortlist each sentence keeps to its own words, whatever the others under way") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  const SearchOptions options{.beam = 3, .max_extra = 6, .n_best = true};
+  Runtime runtime(2, DType::kF32, GENERATE(false, true));
+  Decoder free(scorers, runtime, options);
+  std::string bytes = "#nmt-words 1 words=12 merges=0 join=0 lowercase=0 attached=0\n<unk>\n</s>\n";
+  for (int i = 2; i < 12; ++i) bytes += fmt::format("w{}\n", i);
+  const auto vocab = Vocab::from_bytes(bytes, "words");
+  const auto sources = random_sources(40, 5);
+  const auto begins = [](int32_t each) {
+    std::vector<int32_t> begin;
+    for (int32_t s = 0; s <= 12; ++s) begin.push_back(s * each);
+    return begin;
+  };
+
+  // Source token s may become 2 + (5 s) % 10 or 2 + (5 s + 1) % 10; </s> is always there.
+  std::vector<int32_t> few, all(12);
+  for (int32_t s = 0; s < 12; ++s) {
+    few.push_back(2 + 5 * s % 10);
+    few.push_back(3 + 5 * s % 10);
+  }
+  std::iota(all.begin(), all.end(), 0);
+  const Shortlist narrow(*vocab, *vocab, begins(2), few, {1});
+  Decoder bound(scorers, runtime, options, &narrow);
+  const auto found = translate(bound, sources), alone = translate(bound, sources, {.sentences = 1}),
+             some = translate(bound, sources, {.sentences = 7});
+  const auto anything = translate(free, sources);
+  bool differs = false;
+  for (size_t s = 0; s < sources.size(); ++s) {
+    const auto allowed = narrow.candidates(sources[s]);
+    REQUIRE(found[s].size() == alone[s].size());
+    REQUIRE(found[s].size() == some[s].size());
+    REQUIRE(!found[s].empty());
+    differs |= found[s][0].ids != anything[s][0].ids;
+    for (size_t i = 0; i < found[s].size(); ++i) {
+      for (const int32_t id : found[s][i].ids) CHECK(std::ranges::binary_search(allowed, id));
+      CHECK(found[s][i].ids == alone[s][i].ids);
+      CHECK(found[s][i].ids == some[s][i].ids);
+      CHECK(found[s][i].log_probability == Approx(alone[s][i].log_probability).epsilon(1e-5));
+    }
+  }
+  CHECK(differs);
+
+  const Shortlist everything(*vocab, *vocab, begins(0), {}, all);
+  Decoder unbound(scorers, runtime, options, &everything);
+  const auto same = translate(unbound, sources);
+  for (size_t s = 0; s < sources.size(); ++s)
+    for (size_t i = 0; i < same[s].size(); ++i) CHECK(same[s][i].ids == anything[s][i].ids);
 }

@@ -91,6 +91,7 @@ TEST_CASE_METHOD(Fixture, "wrong shapes and types throw, naming the op", "[ops]"
   refuses([&] { project_top_k(f32({3, 4}), weight({9, 5}), 2); }, {"project_top_k", "[3, 4]", "[9, 5]"});
   refuses([&] { project_top_k(f32({3, 4}), weight({9, 4}), 10); }, {"project_top_k", "10"});
   refuses([&] { project_top_k(f32({3, 4}), weight({9, 4}), 0); }, {"project_top_k", "0"});
+  refuses([&] { project_top_k(f32({3, 4}), weight({9, 4}), 2, f32({3, 8})); }, {"project_top_k", "mask", "[3, 8]"});
 
   refuses([&] { columns(f32({3, 7}), 5, 3); }, {"columns", "[3, 7]", "5", "3"});
   refuses([&] { columns(f32({3, 7}), -1, 3); }, {"columns", "[3, 7]"});

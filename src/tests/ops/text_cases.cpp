@@ -117,21 +117,31 @@ OpCase projected_loss_case(int64_t rows, int64_t depth, int64_t width, float smo
           .slack = 3};
 }
 
-OpCase top_k_case(int64_t rows, int64_t depth, int64_t width, int k, bool ids) {
+OpCase top_k_case(int64_t rows, int64_t depth, int64_t width, int k, bool ids, bool masked) {
+  const auto allowed = [=](int64_t r, int64_t id) { return !masked || (id + r) % 3 != 0; };
+  const int64_t bytes = (width + 63) / 64 * 8;
+  const auto mask = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(rows * bytes));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t id = 0; id < width; ++id)
+      if (allowed(r, id)) (*mask)[static_cast<size_t>(r * bytes + id / 8)] |= static_cast<uint8_t>(1u << id % 8);
   return {
-      .name = "project_top_k " + Shape{rows, depth, width}.str() + " best " + std::to_string(k),
+      .name =
+          "project_top_k " + Shape{rows, depth, width}.str() + " best " + std::to_string(k) + (masked ? " masked" : ""),
       .arguments = {input({rows, depth}), parameter({width, depth})},
       .build =
           [=](std::span<const Expr> x) {
-            const Expr best = project_top_k(x[0], x[1], k);
+            const Expr masks = masked ? x[0].graph().input({{rows, bytes}, DType::kU8}, mask->data()) : Expr();
+            const Expr best = project_top_k(x[0], x[1], k, masks);
             return ids ? best.output(1) : best;
           },
       .reference =
           [=](const std::vector<Values>& x) {
-            const Values logits = product(x[0], x[1], depth);
+            Values logits = product(x[0], x[1], depth);
             Values best;
             for (int64_t r = 0; r < rows; ++r) {
               const auto row = std::span(logits).subspan(static_cast<size_t>(r * width), static_cast<size_t>(width));
+              for (int64_t id = 0; id < width; ++id)
+                if (!allowed(r, id)) row[static_cast<size_t>(id)] = -kInf;
               const double high = *std::ranges::max_element(row);
               double sum = 0;
               for (const double v : row) sum += std::exp(v - high);
@@ -175,10 +185,16 @@ std::vector<OpCase> text_cases() {
                {1, 1, 1}, {7, 33, 9}, {33, 5, 65}, {0, 5, 7}, {260, 3, 5}, {1100, 2, 5}, {5, 3, 300}})
         cases.push_back(projected_loss_case(rows, depth, width, smoothing, tokens));
     }
-  for (const auto& [rows, depth, width, k] : std::vector<std::tuple<int64_t, int64_t, int64_t, int>>{
-           {1, 1, 1, 1}, {7, 5, 33, 4}, {33, 7, 65, 65}, {0, 5, 7, 2}, {300, 3, 7, 3}, {5, 3, 300, 8}}) {
-    cases.push_back(top_k_case(rows, depth, width, k, false));
-    cases.push_back(top_k_case(rows, depth, width, k, true));
+  for (const auto& [rows, depth, width, k] : std::vector<std::tuple<int64_t, int64_t, int64_t, int>>{{1, 1, 1, 1},
+                                                                                                     {7, 5, 33, 4},
+                                                                                                     {33, 7, 65, 65},
+                                                                                                     {0, 5, 7, 2},
+                                                                                                     {300, 3, 7, 3},
+                                                                                                     {5, 3, 300, 8},
+                                                                                                     {3, 2, 9001, 5}}) {
+    for (const bool ids : {false, true}) cases.push_back(top_k_case(rows, depth, width, k, ids, false));
+    if (width > 3 * k)
+      for (const bool ids : {false, true}) cases.push_back(top_k_case(rows, depth, width, k, ids, true));
   }
   return cases;
 }

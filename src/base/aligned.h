@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <vector>
+
+namespace nmt {
+
+// Memory that begins at a cache line: vectors of 64 bytes that lie across two are read at half the speed.
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kAlignment{64};
+
+  AlignedAllocator() = default;
+  template <class U>
+  AlignedAllocator(const AlignedAllocator<U>&) {}  // NOLINT: allocators convert
+
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kAlignment)); }
+  void deallocate(T* p, size_t) { ::operator delete(p, kAlignment); }
+  bool operator==(const AlignedAllocator&) const = default;
+};
+
+template <class T>
+using AlignedVector = std::vector<T, AlignedAllocator<T>>;
+
+}  // namespace nmt
