@@ -9,7 +9,7 @@
 namespace nmt {
 namespace {
 
-constexpr int kHypotheses = 256;  // of a batch: more make matrix products hardly faster
+constexpr int kHypotheses = 384;  // of a search: more make matrix products hardly faster
 
 // Indices of the sentences, those of most tokens first.
 std::vector<size_t> by_falling_length(std::span<const std::vector<int32_t>> sentences) {
@@ -23,7 +23,7 @@ std::vector<size_t> by_falling_length(std::span<const std::vector<int32_t>> sent
 
 void LineLimits::declare(Options& o) {
   o.group("Batches (no result depends on them)");
-  o.add("mini-batch", sentences, "Sentences translated together; 0: as many as have 256 hypotheses").range(0, 1e6);
+  o.add("mini-batch", sentences, "Sentences translated together; 0: as many as have 384 hypotheses").range(0, 1e6);
   o.add("mini-batch-words", words,
         "Source tokens translated together, at most (a longer line is alone; for nmt-train, it limits both sides)")
       .range(1, 1e9);

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kGradientRows = 1024;
 // One task looks for the best of so many rows in so many columns, a tile of logits at a time: tile and weight stay in
 // L2.
-constexpr int64_t kTopRows = 256, kTopColumns = 4096, kTileRows = 64, kTileWeight = 1 << 19;
+constexpr int64_t kTopRows = 256, kTopColumns = 8192, kTileRows = 64, kTileWeight = 1 << 19;
 
 // Rows whose logits one task computes and reads again. Where the weight stays in the cache, as many as leave the logits
 // there too; else enough to be worth the way of the weight from memory.

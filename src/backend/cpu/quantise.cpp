@@ -11,14 +11,12 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 namespace {
 
-// Lanes of integers, one byte each.
 template <class Byte>
-HWY_INLINE void store_bytes(hn::Vec<hn::RebindToSigned<DF>> v, Byte* to, size_t n) {
+HWY_INLINE void store_bytes(hn::Vec<hn::Rebind<Byte, DF>> v, Byte* to, size_t n) {
   const hn::Rebind<Byte, DF> db;
-  const auto narrow = hn::DemoteTo(db, v);
-  if (n == hn::Lanes(DF())) return hn::StoreU(narrow, db, to);
+  if (n == hn::Lanes(DF())) return hn::StoreU(v, db, to);
   HWY_ALIGN Byte lanes[hn::MaxLanes(db)];
-  hn::StoreU(narrow, db, lanes);
+  hn::StoreU(v, db, lanes);
   std::memcpy(to, lanes, n);
 }
 
@@ -43,6 +41,8 @@ HWY_INLINE VectorPair least_and_largest(const T* x, int64_t width) {
 void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x, uint8_t* q, int64_t q_stride,
                    RowScale* scales) {
   const DF d;
+  const hn::RebindToUnsigned<DF> du;
+  const hn::Rebind<uint8_t, DF> bytes;
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
@@ -58,8 +58,9 @@ void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x,
       scales[r] = {low, range / static_cast<float>(levels)};
       const auto from = hn::Set(d, low), factor = hn::Set(d, range > 0 ? static_cast<float>(levels) / range : 0);
       for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
+        // The low bits of the sum with 1.5 * 2^23 are the nearest integer.
         const auto v = hn::Mul(hn::Sub(load(d, row + i, n), from), factor);
-        store_bytes(hn::NearestInt(v), to + i, n);
+        store_bytes<uint8_t>(hn::TruncateTo(bytes, hn::BitCast(du, hn::Add(v, hn::Set(d, 12582912.0f)))), to + i, n);
       });
     }
   });
@@ -78,7 +79,7 @@ void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float*
     for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
       const auto v = hn::NearestInt(hn::Mul(load(d, row + i, n), factor));
       integers = hn::Add(integers, v);
-      store_bytes(v, to + i, n);
+      store_bytes<int8_t>(hn::DemoteTo(hn::Rebind<int8_t, DF>(), v), to + i, n);
     });
     scale[r] = largest > 0 ? largest / 127 : 0;
     sum[r] = scale[r] * static_cast<float>(hn::GetLane(hn::SumOfLanes(di, integers)));
