@@ -1,0 +1,49 @@
+# Sourced by the scripts beside it: settings and what they do with figures.
+#   NMT_BIN: folder of the executables   PYTHON: a python with the peers   THREADS: 2 unless given
+set -euo pipefail
+export LC_ALL=C
+bin=${NMT_BIN:-$here/../../build/bin} python=${PYTHON:-python3} threads=${THREADS:-2}
+rows=(train-base-bf16 train-base-f32 train-tiny decode-base-int8 decode-base-f32 decode-base-bf16)  # of run's table
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() { echo "$(basename "$0"): $*" >&2; exit 2; }
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }  # the comment that begins the script
+precision_of() { if [ "$1" = train-tiny ]; then echo bf16; else echo "${1##*-}"; fi; }  # ROW
+[ -x "$bin/nmt-decode" ] || fail "no executables in $bin: build them, or set NMT_BIN"
+cpu() { awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo; }
+version() { "$python" -c "import $1; print($1.__version__)"; }  # of a peer's Python package
+
+# take_turns ROUNDS PROGRAM...: each program once a round, by the script's `measure PROGRAM`. That prints target tokens a
+# second first and peak memory last; the lines are kept in $work/PROGRAM.
+take_turns() {
+  local rounds=$1 round program
+  shift
+  for round in $(seq "$rounds"); do
+    for program in "$@"; do
+      measure "$program" >> "$work/$program"
+      echo "round $round: $program $(tail -n 1 "$work/$program")" >&2
+    done
+  done
+}
+
+column() { awk -v c="$2" '{ print $c }' "$work/$1" | sort -g; }  # PROGRAM NUMBER
+lowest() { column "$@" | sed -n 1p; }
+highest() { column "$@" | tail -n 1; }
+median() { column "$@" | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
+faster() { for program in "$@"; do echo "$(median "$program" 1) $program"; done | sort -g | awk 'END { print $2 }'; }
+
+# report nmt PEER...: a table of medians, with the lowest and highest target tokens a second and the most memory, and the ratio
+# to the faster peer. The script's `columns` name what `measure` prints between rate and memory.
+report() {
+  local program peer c last=$((${#columns[@]} + 2))
+  printf '%9s ' tokens/s lowest highest "${columns[@]}" MB
+  echo ' program'
+  for program in "$@"; do
+    printf '%9s ' "$(median "$program" 1)" "$(lowest "$program" 1)" "$(highest "$program" 1)"
+    for ((c = 2; c < last; ++c)); do printf '%9s ' "$(median "$program" "$c")"; done
+    printf '%9s  %s\n' "$(highest "$program" "$last")" "$program"
+  done
+  peer=$(faster "${@:2}")
+  awk -v a="$(median "$1" 1)" -v b="$(median "$peer" 1)" -v peer="$peer" 'BEGIN { printf "ratio %.3f to %s\n", a / b, peer }'
+}

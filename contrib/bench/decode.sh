@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Translation speed of nmt beside CTranslate2: the same weights, text, beam and threads, without a length penalty (theirs is
+# another), turn by turn. How many lines come out the same is counted too.
+#   decode.sh MODEL SOURCE f32|bf16|int8 [ROUNDS]     MODEL: an nmt model with a shared SentencePiece vocabulary
+# The peer computes in float32 beside f32, in int8 beside bf16 and int8; with THREADS batches at a time on one thread each
+# (2x1) or one on all (1x2): the faster counts. BATCH=1 hands over a sentence when the one before is translated, and reports
+# median and 99th percentile of a sentence's time. 5 rounds unless given.
+# NMT_BIN: folder of the executables; PYTHON: a python with ctranslate2, sentencepiece and numpy; THREADS: 2, BEAM: 4 unless given.
+here=$(dirname "$0")
+. "$here/common.sh"
+[ $# -ge 3 ] || usage
+model=$1 source=$2 precision=$3 rounds=${4:-5} beam=${BEAM:-4}
+case $precision in
+  f32) type=float32 ;;
+  bf16 | int8) type=int8 ;;
+  *) fail "the precision is f32, bf16 or int8, not $precision" ;;
+esac
+columns=(seconds) options=() peers=("CTranslate2-1x$threads")
+if [ "${BATCH:-}" = 1 ]; then
+  columns=(median-ms p99-ms) options=(--one-at-a-time)
+elif [ "$threads" -gt 1 ]; then
+  peers+=("CTranslate2-${threads}x1")
+fi
+"$python" "$here/../convert/to_ctranslate2.py" "$model" "$work/folder" >&2
+
+measure() {  # nmt or CTranslate2-WORKERSxTHREADS
+  local program=(CTranslate2 --folder "$work/folder" --precision "$type" --threads "${1#*-}")
+  [ "$1" != nmt ] || program=(nmt --nmt-decode "$bin/nmt-decode" --precision "$precision" --threads "1x$threads")
+  "$python" "$here/translate.py" "${program[@]}" --model "$model" --source "$source" --output "$work/$1.out" --beam "$beam" "${options[@]}"
+}
+same() { paste -d '\n' "$work/nmt.out" "$work/$1.out" | awk 'NR % 2 { ours = $0; next } { n += ours == $0 } END { print n + 0, "of", NR / 2 }'; }
+
+echo "decode-$precision: $(cpu), threads: $threads, CTranslate2 $(version ctranslate2) $type"
+take_turns "$rounds" nmt "${peers[@]}"
+report nmt "${peers[@]}"
+for peer in "${peers[@]}"; do echo "$(same "$peer") lines the same as $peer"; done

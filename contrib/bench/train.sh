@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Training speed of nmt beside PyTorch: the same text, vocabulary, words a batch, threads and precision, turn by turn.
+#   train.sh tiny|base f32|bf16 SOURCE TARGET VOCAB [ROUNDS]     VOCAB: a SentencePiece model; 5 rounds unless given
+# NMT_BIN: folder of the executables; PYTHON: a python with torch and sentencepiece; THREADS: 2 unless given.
+here=$(dirname "$0")
+. "$here/common.sh"
+[ $# -ge 5 ] || usage
+size=$1 precision=$2 source=$3 target=$4 vocab=$5 rounds=${6:-5}
+warm=8  # updates that are not counted
+case $size in
+  tiny) words=8192 updates=24 ;;
+  base) words=3000 updates=16 ;;
+  *) fail "the size is tiny or base, not $size" ;;
+esac
+case $precision in f32 | bf16) ;; *) fail "the precision is f32 or bf16, not $precision" ;; esac
+
+# What makes PyTorch faster on a CPU: tcmalloc, which does not hand large blocks back after each update, and on AMD's
+# processors an MKL that takes them for what they can do: it multiplies float32 by AVX2 there, even where there is AVX-512.
+preload=$(ldconfig -p | awk '/libtcmalloc_minimal.so.4/ { print $NF; exit }')
+[ -n "$preload" ] || echo "train.sh: no tcmalloc (package libtcmalloc-minimal4): PyTorch will be slower than it need be" >&2
+if [ "$precision" = f32 ] && grep -q AuthenticAMD /proc/cpuinfo; then
+  echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | cc -shared -fPIC -x c - -o "$work/mkl.so"
+  preload="$preload $work/mkl.so"
+fi
+
+measure() {  # nmt or PyTorch: target tokens a second after the warm-up, peak MB
+  "$1" | tr '\n' ' '
+  awk '{ printf "%d\n", $1 / 1024 }' "$work/memory"
+}
+nmt() {
+  rm -f "$work"/model.* "$work/log"
+  /usr/bin/time -f %M -o "$work/memory" "$bin/nmt-train" --task "transformer-$size" --train-sets "$source" "$target" \
+    --vocabs "$vocab" --mini-batch-words $words --after ${updates}u --disp-freq ${warm}u --save-freq 0u --cpu-threads "$threads" \
+    --precision "$precision" --model "$work/model.safetensors" --log-json "$work/log" --quiet
+  awk -v warm=$warm -F '[{},:"]+' '/"kind":"update"/ {
+      for (i = 2; i < NF; i += 2) value[$i] = $(i + 1)
+      if (value["update"] <= warm) { before = value["tokens"]; next }
+      seconds += value["seconds"]
+      tokens = value["tokens"] - before
+    }
+    END { printf "%.1f\n", tokens / seconds }' "$work/log"
+}
+PyTorch() {
+  LD_PRELOAD=$preload OMP_NUM_THREADS=$threads OMP_WAIT_POLICY=active /usr/bin/time -f %M -o "$work/memory" \
+    "$python" "$here/pytorch_transformer.py" --size "$size" --precision "$precision" --source "$source" --target "$target" \
+    --vocab "$vocab" --words $words --updates $updates --warmup $warm --threads "$threads"
+}
+
+echo "train-$size-$precision: $(cpu), threads: $threads, PyTorch $(version torch)"
+take_turns "$rounds" nmt PyTorch
+columns=()
+report nmt PyTorch
