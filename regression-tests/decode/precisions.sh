@@ -1,4 +1,4 @@
-# Each precision gives the same bits for any batch and number of threads, with a shortlist too; int8 is near f32; the
+# Each precision gives the same results for any batch and number of threads, with a shortlist too; int8 is near f32; the
 # profile's rows add up to the time that passed.
 python=${NMT_PYTHON:-python3}
 "$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
@@ -13,13 +13,21 @@ head -n 300 "${test%.en}.de" > reference
   tied-embeddings-all=false tied-embeddings=false spread=1.3 seed=3
 decode() { "$NMT_BIN/nmt-decode" --model model.safetensors --input text --max-length-extra 10 "$@"; }
 
+# Without AVX-512 oneDNN's products in f32 are cut by their size, and the last bits differ.
+exact=yes
+if ! grep -q avx512 /proc/cpuinfo || [ "${ONEDNN_MAX_CPU_ISA:-}" = AVX2 ]; then exact=; fi
+same() {  # PRECISION: whether `one` and `other` are
+  if [ "$1" = int8 ] || [ -n "$exact" ]; then cmp one other; else
+    paste one other | awk -F '\t' '{ d = $1 - $4; if ($3 != $6 || d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad }'
+  fi
+}
 for precision in f32 int8; do
   for shortlist in "" "--shortlist shortlist"; do
     decode --scores --precision $precision $shortlist --mini-batch 1 --cpu-threads 1 > one 2> /dev/null
     for limits in "--mini-batch 64 --cpu-threads 1" "--cpu-threads 2" "--mini-batch 8 --cpu-threads 3" \
       "--mini-batch 8 --maxi-batch 40 --cpu-threads 2" "--mini-batch-words 60 --cpu-threads 2"; do
       decode --scores --precision $precision $shortlist $limits > other 2> /dev/null
-      cmp one other || echo "$precision $shortlist $limits differs"
+      same $precision || echo "$precision $shortlist $limits differs"
     done
     echo "$precision${shortlist:+ with a shortlist}: $(wc -l < one) lines, the same six times"
     cp one $precision${shortlist:+.shortlist}
