@@ -98,6 +98,7 @@ NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int
 int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kVnniColumns) / kVnniColumns * block_bytes(k); }
 
 void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
+  if (k == 0) return;
   for (int64_t column = begin; column < end; column += kVnniColumns) {
     std::byte* block = packed + column / kVnniColumns * block_bytes(k);
     const int64_t columns = std::min(kVnniColumns, end - column);
