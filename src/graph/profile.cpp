@@ -31,6 +31,7 @@ void Profile::absorb(Profile& other, double share, std::string_view from) {
   for (const auto& [name, time] : other.ops_) {
     OpTime& sum = op(name);
     sum.seconds += time.seconds * share;
+    sum.waiting += time.waiting * share;
     sum.flops += time.flops;
     sum.bytes += time.bytes;
     sum.calls += time.calls;
@@ -59,17 +60,19 @@ std::string Profile::table(int threads, double pool_waiting) {
   OpTime all;
   for (const auto& [name, time] : ops) {
     all.seconds += time.seconds;
+    all.waiting += time.waiting;
     all.flops += time.flops;
     all.bytes += time.bytes;
     all.calls += time.calls;
   }
   ops.emplace_back("total", all);
-  text += fmt::format("{:<28} {:>10} {:>7} {:>10} {:>10} {:>10}\n", "op", "s", "%", "calls", "GFLOP/s", "GB/s");
+  text += fmt::format("{:<28} {:>10} {:>7} {:>10} {:>10} {:>10} {:>10}\n", "op", "s", "%", "calls", "GFLOP/s", "GB/s",
+                      "waiting %");
   for (const auto& [name, time] : ops) {
     const double spent = std::max(1e-9, time.seconds);
-    text += fmt::format("{:<28} {:>10.3f} {:>7.2f} {:>10} {:>10.2f} {:>10.2f}\n", name, time.seconds,
+    text += fmt::format("{:<28} {:>10.3f} {:>7.2f} {:>10} {:>10.2f} {:>10.2f} {:>10.2f}\n", name, time.seconds,
                         100 * time.seconds / std::max(1e-9, all.seconds), time.calls, time.flops / spent * 1e-9,
-                        time.bytes / spent * 1e-9);
+                        time.bytes / spent * 1e-9, 100 * time.waiting / (spent * threads));
   }
   return text;
 }

@@ -23,7 +23,7 @@ class Profile {
   std::string_view enter(std::string_view phase);
 
   struct OpTime {
-    double seconds = 0, flops = 0, bytes = 0;  // bytes of inputs and outputs
+    double seconds = 0, waiting = 0, flops = 0, bytes = 0;  // waiting: of all threads; bytes of inputs and outputs
     int64_t calls = 0;
   };
   OpTime& op(std::string_view name) { return ops_.try_emplace(std::string(name)).first->second; }

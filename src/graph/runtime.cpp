@@ -80,13 +80,14 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
                                   : static_cast<void*>(nodes[static_cast<size_t>(node.sinks[o])].gradient);
       out.push_back({data, node.outputs[o]});
     }
-    const double start = profile.times_ops ? now() : 0;
+    const double start = profile.times_ops ? now() : 0, waited = profile.times_ops ? pool_.waiting() : 0;
     node.op.cpu({*this, in, out, step.scratch < 0 ? nullptr : arena_.get() + step.scratch});
     if (profile.times_ops) {
       step.seconds = now() - start;
       step.flops = node.op.flops(in);
       Profile::OpTime& time = profile.op(node.op.name());
       time.seconds += step.seconds;
+      time.waiting += pool_.waiting() - waited;
       time.flops += step.flops;
       ++time.calls;
       for (const auto& tensor : in) time.bytes += static_cast<double>(tensor.spec.bytes());
