@@ -36,20 +36,20 @@ void BM_Attention(benchmark::State& state, DType t, bool backward, bool causal, 
     begin.push_back(static_cast<int32_t>(s * length));
     weights.push_back(s * length * length);
   }
-  const cpu::Attention a{sentences,
-                         begin.data(),
-                         begin.data(),
-                         weights.data(),
-                         kHeads,
-                         static_cast<int>(d),
-                         static_cast<int>(d),
-                         1 / std::sqrt(static_cast<float>(d)),
-                         causal,
-                         {rate, 1, 1, 1},
-                         3 * width,
-                         3 * width,
-                         3 * width,
-                         width};
+  const Attention a{sentences,
+                    begin.data(),
+                    begin.data(),
+                    weights.data(),
+                    kHeads,
+                    static_cast<int>(d),
+                    static_cast<int>(d),
+                    1 / std::sqrt(static_cast<float>(d)),
+                    causal,
+                    {rate, 1, 1, 1},
+                    3 * width,
+                    3 * width,
+                    3 * width,
+                    width};
   const std::vector<uint8_t> x = random_array(t, rows * 3 * width), dout = random_array(t, rows * width);
   std::vector<uint8_t> dx(x.size()), out(dout.size());
   std::vector<float> logsumexp(kHeads * rows);

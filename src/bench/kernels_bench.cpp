@@ -65,7 +65,7 @@ void register_typed(DType t) {
   const auto size = static_cast<int64_t>(size_of(t));
   const auto name = [&](const char* kernel) { return std::string(kernel) + "/" + std::string(name_of(t)); };
   const auto streams = [&](int64_t n) { return Work{kElements, n * kElements * size}; };
-  const cpu::Dropout none, some{.rate = 0.1f, .op = 1, .step = 2, .seed = 3};
+  const Dropout none, some{.rate = 0.1f, .op = 1, .step = 2, .seed = 3};
   static std::vector<float> scale(kWidth, 1), bias(kWidth, 0), stats(2 * kRows, 1), dscale(kWidth), dbias(kWidth);
   static std::vector<int32_t> ids(kRows), positions(kRows), order(kRows);
   for (size_t r = 0; r < ids.size(); ++r) {
@@ -150,7 +150,7 @@ void register_typed(DType t) {
 
 void register_others() {
   bench("dropout_mask", {kElements, kElements}, [] {
-    const cpu::Dropout d{.rate = 0.1f, .op = 1, .step = 2, .seed = 3};
+    const Dropout d{.rate = 0.1f, .op = 1, .step = 2, .seed = 3};
     cpu::dropout_mask(d, 0, kElements, static_cast<uint8_t*>(tensor(DType::kBF16, 1)));
   });
   bench("convert/f32_to_bf16", {kElements, 6 * kElements},
@@ -158,14 +158,14 @@ void register_others() {
   bench("convert/bf16_to_f32", {kElements, 6 * kElements},
         [] { cpu::convert(DType::kBF16, tensor(DType::kBF16, 0), DType::kF32, floats(1).data(), kElements); });
   bench("add_f32", {kElements, 12 * kElements}, [] { cpu::add_f32(0, kElements, floats(0).data(), floats(1).data()); });
-  const cpu::Adam adam{.rate = 1e-4f,
-                       .beta1 = 0.9f,
-                       .beta2 = 0.98f,
-                       .eps = 1e-9f,
-                       .correction1 = 0.5f,
-                       .correction2 = 0.5f,
-                       .grad_scale = 1,
-                       .smoothing = 1e-4f};
+  const Adam adam{.rate = 1e-4f,
+                  .beta1 = 0.9f,
+                  .beta2 = 0.98f,
+                  .eps = 1e-9f,
+                  .correction1 = 0.5f,
+                  .correction2 = 0.5f,
+                  .grad_scale = 1,
+                  .smoothing = 1e-4f};
   for (const bool averaged : {false, true}) {
     bench(averaged ? "adam+average" : "adam", {kElements, (averaged ? 40 : 32) * kElements}, [=] {
       static std::vector<float> second(static_cast<size_t>(kElements), 1e-2f);

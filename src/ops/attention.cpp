@@ -19,7 +19,7 @@ int64_t element(const Tensor& x) { return static_cast<int64_t>(size_of(x.dtype()
 // Items of one task: enough tasks to balance sentences of unequal length; a function of the number of items alone.
 int64_t item_grain(int64_t items) { return std::max<int64_t>(1, items / 64); }
 
-cpu::Attention describe(const AttentionOp& op, const Launch& l) {
+Attention describe(const AttentionOp& op, const Launch& l) {
   const auto sentences = l.in[3].elements() - 1;
   return {.sentences = sentences,
           .q_begin = l.in[3].as<int32_t>(),

@@ -106,7 +106,7 @@ void Cast::cpu(const Launch& l) const {
   });
 }
 
-cpu::Dropout dropout_of(const Runtime& runtime, float rate, uint32_t place) {
+Dropout dropout_of(const Runtime& runtime, float rate, uint32_t place) {
   return {rate, place, runtime.step, runtime.seed};
 }
 

@@ -94,6 +94,6 @@ struct DropoutOp {
 };
 
 // The kernels' description of a place's mask in the runtime's current step.
-cpu::Dropout dropout_of(const Runtime& runtime, float rate, uint32_t place);
+Dropout dropout_of(const Runtime& runtime, float rate, uint32_t place);
 
 }  // namespace nmt

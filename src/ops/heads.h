@@ -20,7 +20,7 @@ Expr merge_heads(Expr x);                            // [heads, rows, d] -> [row
 // stands behind the query.
 Expr mask_segments(Expr scores, const Segments& segments, bool causal);
 
-// Dropout of attention weights [heads, queries, keys]; elements are numbered within sentences (see cpu::Attention), so
+// Dropout of attention weights [heads, queries, keys]; elements are numbered within sentences (see Attention), so
 // the mask does not depend on how sentences are packed together.
 Expr dropout_segments(Expr weights, const Segments& segments, float rate);
 

@@ -39,14 +39,14 @@ double Optimizer::norm(ThreadPool& pool, std::span<const float> gradients) {
 }
 
 void Optimizer::update(ThreadPool& pool, Parameters& p, int64_t step, double rate, double gradient_scale) {
-  const cpu::Adam adam{.rate = static_cast<float>(rate),
-                       .beta1 = static_cast<float>(beta1_),
-                       .beta2 = static_cast<float>(beta2_),
-                       .eps = static_cast<float>(epsilon_),
-                       .correction1 = static_cast<float>(1 - std::pow(beta1_, static_cast<double>(step))),
-                       .correction2 = static_cast<float>(1 - std::pow(beta2_, static_cast<double>(step))),
-                       .grad_scale = static_cast<float>(gradient_scale),
-                       .smoothing = static_cast<float>(smoothing_)};
+  const Adam adam{.rate = static_cast<float>(rate),
+                  .beta1 = static_cast<float>(beta1_),
+                  .beta2 = static_cast<float>(beta2_),
+                  .eps = static_cast<float>(epsilon_),
+                  .correction1 = static_cast<float>(1 - std::pow(beta1_, static_cast<double>(step))),
+                  .correction2 = static_cast<float>(1 - std::pow(beta2_, static_cast<double>(step))),
+                  .grad_scale = static_cast<float>(gradient_scale),
+                  .smoothing = static_cast<float>(smoothing_)};
   pool.parallel_for(p.size(), kGrain, [&](int64_t begin, int64_t end) {
     cpu::adam(adam, begin, end, p.gradients().data(), mean_.data(), variance_.data(), p.values().data(),
               smoothed_.empty() ? nullptr : smoothed_.data());

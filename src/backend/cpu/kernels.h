@@ -4,6 +4,7 @@
 #include <limits>
 #include <span>
 
+#include "tensor/arguments.h"
 #include "tensor/dtype.h"
 
 // SIMD kernels (Highway, chosen at run time for AVX2 or AVX-512). Each works on a range of rows or items
@@ -14,16 +15,6 @@ namespace nmt::cpu {
 
 struct Rows {
   int64_t begin, end;
-};
-
-// Inverted dropout: element i is kept where its 16-bit Philox lane is >= round(rate * 65536), and then scaled by
-// 1 / (1 - rate). The block of lanes of elements 8b .. 8b+7 is Philox(counter = {low(b), high(b), op, step}, key =
-// seed): lane k is the half k % 2 (low first) of word k / 2. Nothing is stored: forward and backward recompute the
-// mask.
-struct Dropout {
-  float rate = 0;
-  uint32_t op = 0, step = 0;
-  uint64_t seed = 0;
 };
 
 // mask[i - begin] = 1 where element i is kept, for i in [begin, end): what tests and dumps read.
@@ -90,12 +81,7 @@ void convert(DType from, const void* x, DType to, void* y, int64_t n);
 // y[c][r] = x[r][c] for r in rows, c in [column, column + columns): x has leading dimension ldx, y ldy (elements).
 void transpose(DType t, Rows rows, int64_t column, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy);
 
-// Adam (Kingma and Ba 2015, algorithm 1) on elements [begin, end) of flat buffers: g is scaled by grad_scale first;
-// correction1 = 1 - beta1^t, correction2 = 1 - beta2^t; g is set to zero for the next accumulation.
-// average (may be null): exponential smoothing average += smoothing * (p - average).
-struct Adam {
-  float rate, beta1, beta2, eps, correction1, correction2, grad_scale, smoothing;
-};
+// Adam on elements [begin, end) of flat buffers; average may be null.
 void adam(const Adam& a, int64_t begin, int64_t end, float* g, float* m, float* v, float* p, float* average);
 double sum_of_squares(const float* x, int64_t n);  // accumulated in float64
 
@@ -134,25 +120,8 @@ void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, cons
                 const float* sum, const float* bias, bool relu, bool accumulate, void* y, int64_t ldy);
 
 // ---- attention ----------------------------------------------------------------------------------------------------
-// Scaled dot-product attention, softmax(scale * Q K^T) V ("Attention Is All You Need", equation 1) over packed
-// sentences: the queries of sentence s are rows q_begin[s] .. q_begin[s+1] of q, its keys and values rows k_begin[s] ..
-// of k and v. Head h reads columns h * d_k .. of q and k and h * d_v .. of v; the row strides (elements) let q, k, v be
-// column ranges of one product. Causal: query i of a sentence sees keys 0 .. i. Dropout on the weights: element index
-// of (h, query i, key j) of sentence s is h * weight_begin[sentences] + weight_begin[s] + i * Lk + j, weight_begin =
-// running sum of Lq * Lk. out is [queries, heads * d_v] (stride out_stride); logsumexp [heads, queries] is saved for
-// backward.
-struct Attention {
-  int64_t sentences;
-  const int32_t *q_begin, *k_begin;
-  const int64_t* weight_begin;  // sentences + 1 entries
-  int heads, d_k, d_v;
-  float scale;
-  bool causal;
-  Dropout dropout;
-  int64_t q_stride, k_stride, v_stride, out_stride;
-};
-
-// One item is a (sentence, head): item = sentence * heads + head; an item's cost varies with its lengths.
+// Attention of some items. One is a (sentence, head): item = sentence * heads + head; an item's cost varies with its
+// lengths.
 void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                const void* v, void* out, float* logsumexp);
 

@@ -177,7 +177,7 @@ struct Problem {
   DType type;
   std::vector<int32_t> q_begin{0}, k_begin{0};
   std::vector<int64_t> weight_begin{0};
-  cpu::Attention a;
+  Attention a;
   Array q, kv, dout;  // kv: columns of k, then of v
 };
 

@@ -147,7 +147,7 @@ void in_pieces(int64_t n, F f) {
 }
 
 // The factors 0 or 1 / (1 - rate) of elements [0, n), from the definition of the mask.
-inline std::vector<double> dropout_factors(const cpu::Dropout& d, int64_t n) {
+inline std::vector<double> dropout_factors(const Dropout& d, int64_t n) {
   std::vector<double> factors(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     const auto block = static_cast<uint64_t>(i / 8);

@@ -13,14 +13,14 @@ TEST_CASE("Adam agrees with float64 over several steps, and in pieces gives the 
   Array m(DType::kF32, std::vector<double>(n, 0)), v = m, p(DType::kF32, random_values(n, 1)), average = p;
   auto mr = m.values(), vr = v.values(), pr = p.values(), ar = pr;
   for (int step = 1; step <= 4; ++step) {
-    const cpu::Adam a{.rate = 0.01f,
-                      .beta1 = 0.9f,
-                      .beta2 = 0.98f,
-                      .eps = 1e-9f,
-                      .correction1 = static_cast<float>(1 - std::pow(0.9, step)),
-                      .correction2 = static_cast<float>(1 - std::pow(0.98, step)),
-                      .grad_scale = grad_scale,
-                      .smoothing = 0.05f};
+    const Adam a{.rate = 0.01f,
+                 .beta1 = 0.9f,
+                 .beta2 = 0.98f,
+                 .eps = 1e-9f,
+                 .correction1 = static_cast<float>(1 - std::pow(0.9, step)),
+                 .correction2 = static_cast<float>(1 - std::pow(0.98, step)),
+                 .grad_scale = grad_scale,
+                 .smoothing = 0.05f};
     Array g(DType::kF32, random_values(n, static_cast<uint64_t>(10 + step), 0.01));
     if (n > 2) g.set(2, 0);
     for (size_t i = 0; i < n; ++i) {

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+
+// What the kernels of every backend are told; they compute the same.
+namespace nmt {
+
+// Inverted dropout: element i is kept where its 16-bit Philox lane is >= round(rate * 65536), and then scaled by
+// 1 / (1 - rate). The block of lanes of elements 8b .. 8b+7 is Philox(counter = {low(b), high(b), op, step}, key =
+// seed): lane k is the half k % 2 (low first) of word k / 2. Nothing is stored: forward and backward recompute the
+// mask.
+struct Dropout {
+  float rate = 0;
+  uint32_t op = 0, step = 0;
+  uint64_t seed = 0;
+};
+
+// Scaled dot-product attention, softmax(scale * Q K^T) V ("Attention Is All You Need", equation 1) over packed
+// sentences: the queries of sentence s are rows q_begin[s] .. q_begin[s+1] of q, its keys and values rows k_begin[s] ..
+// of k and v. Head h reads columns h * d_k .. of q and k and h * d_v .. of v; the row strides (elements) let q, k, v be
+// column ranges of one product. Causal: query i of a sentence sees keys 0 .. i. Dropout on the weights: element index
+// of (h, query i, key j) of sentence s is h * weight_begin[sentences] + weight_begin[s] + i * Lk + j, weight_begin =
+// running sum of Lq * Lk. out is [queries, heads * d_v] (stride out_stride); logsumexp [heads, queries] is saved for
+// backward.
+struct Attention {
+  int64_t sentences;
+  const int32_t *q_begin, *k_begin;
+  const int64_t* weight_begin;  // sentences + 1 entries
+  int heads, d_k, d_v;
+  float scale;
+  bool causal;
+  Dropout dropout;
+  int64_t q_stride, k_stride, v_stride, out_stride;
+};
+
+// A step of Adam (Kingma and Ba 2015, algorithm 1): the gradient g is scaled by grad_scale first; correction1 = 1 -
+// beta1^t, correction2 = 1 - beta2^t; g is set to zero for the next accumulation. Exponential smoothing, where there is
+// an average: average += smoothing * (p - average).
+struct Adam {
+  float rate, beta1, beta2, eps, correction1, correction2, grad_scale, smoothing;
+};
+
+}  // namespace nmt
