@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/device.h"
+#include "tensor/dtype.h"
+
+// Matrix products on a device: cuBLASLt's, or in the emulation plain loops. Operands of kF32 or kBF16, sums in float32.
+namespace nmt::cuda {
+
+enum class Activation : uint8_t { kNone, kRelu };
+
+struct Product {
+  bool transpose_a = false, transpose_b = false;  // the operand is stored as [k, m] or [n, k]
+  int64_t m = 0, n = 0, k = 0;
+  DType t = DType::kF32, ty = DType::kF32;  // of a and b; of y
+  bool accumulate = false;                  // y += instead of y =
+  const float* bias = nullptr;              // [n], added to each row, before the activation
+  Activation activation = Activation::kNone;
+  int64_t count = 1;  // of products; operands follow one another without gaps
+};
+
+// y [count, m, n] = activation(a [count, m, k] * b [count, k, n] + bias), row-major. What is tried to find the fastest
+// way of a new shape is kept for the process's life.
+class Products {
+ public:
+  explicit Products(Device& device);
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  void multiply(const Product& p, const void* a, const void* b, void* y);
+
+ private:
+  struct Implementation;
+  Implementation* implementation_;
+  Device& device_;
+};
+
+}  // namespace nmt::cuda

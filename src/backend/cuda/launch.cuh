@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/device.h"
+#include "tensor/dtype.h"
+
+#ifdef NMT_CUDA_EMULATION
+#include "backend/cuda/emulation/emulation.h"
+#else
+#include <cuda_runtime.h>
+#endif
+
+// What every kernel is written with. A kernel is launched by launch(); its shared memory is all dynamic and comes from
+// shared_memory(), so that the emulation knows its bounds.
+namespace nmt::cuda {
+
+// A launch: blocks in up to three axes, threads of a block, bytes of shared memory.
+struct Grid {
+  int64_t x = 1, y = 1, z = 1;
+  int threads = 256;
+  size_t shared = 0;
+};
+
+constexpr int kWarp = 32;
+constexpr unsigned kAllLanes = 0xffffffff;
+
+// Throws Error, naming the kernel, for what the last launch reports.
+void check_launch(const char* kernel);
+
+// kernel<<<grid>>>(arguments...) on the stream; a grid without blocks launches nothing.
+template <class... Parameters, class... Arguments>
+void launch(const char* name, Stream stream, const Grid& grid, void (*kernel)(Parameters...), Arguments... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
+#ifdef NMT_CUDA_EMULATION
+  emulation::run(name, blocks, grid.threads, grid.shared, [&] { kernel(static_cast<Parameters>(arguments)...); });
+#else
+  if (grid.shared > 48 << 10)
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared));
+  kernel<<<blocks, grid.threads, grid.shared, stream>>>(static_cast<Parameters>(arguments)...);
+  check_launch(name);
+#endif
+}
+
+// The block's shared memory, 128-byte aligned.
+template <class T = std::byte>
+__device__ __forceinline__ T* shared_memory() {
+#ifdef NMT_CUDA_EMULATION
+  return static_cast<T*>(emulation::shared_memory());
+#else
+  extern __shared__ __align__(128) unsigned char nmt_shared_memory[];
+  return reinterpret_cast<T*>(nmt_shared_memory);
+#endif
+}
+
+// The number of this thread among all of the x axis, and how many there are.
+__device__ __forceinline__ int64_t global_thread() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ __forceinline__ int64_t global_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+// ---- activations ----------------------------------------------------------------------------------------------------
+struct Bf16 {
+  uint16_t bits;
+};
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
+
+template <class T>
+__device__ __forceinline__ T rounded(float x);
+template <>
+__device__ __forceinline__ float rounded<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ Bf16 rounded<Bf16>(float x) {  // to nearest even
+  const unsigned bits = __float_as_uint(x);
+  if ((bits & 0x7fffffff) > 0x7f800000) return {static_cast<uint16_t>((bits >> 16) | 0x40)};
+  return {static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
+}
+
+// Calls body(T()) with the type of activations that t names.
+template <class Body>
+void with_type(DType t, Body body) {
+  if (t == DType::kBF16)
+    body(Bf16());
+  else
+    body(float());
+}
+
+// ---- reductions: the order of additions is fixed
+// ----------------------------------------------------------------------
+__device__ __forceinline__ float warp_sum(float x) {
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kAllLanes, x, offset);
+  return x;
+}
+__device__ __forceinline__ float warp_max(float x) {
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, offset));
+  return x;
+}
+
+// Over the block, for every thread; all threads call it, their number a multiple of 32. room: 32 floats of shared
+// memory, free again afterwards.
+__device__ __forceinline__ float block_sum(float x, float* room) {
+  x = warp_sum(x);
+  if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  float all = 0;
+  for (unsigned w = 0; w < blockDim.x / kWarp; ++w) all += room[w];
+  __syncthreads();
+  return all;
+}
+__device__ __forceinline__ float block_max(float x, float* room) {
+  x = warp_max(x);
+  if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  float all = room[0];
+  for (unsigned w = 1; w < blockDim.x / kWarp; ++w) all = fmaxf(all, room[w]);
+  __syncthreads();
+  return all;
+}
+
+}  // namespace nmt::cuda
