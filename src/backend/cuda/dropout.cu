@@ -21,8 +21,7 @@ void dropout(Stream s, DType t, const Dropout& d, int64_t n, const void* x, void
     with_vectors(aligned(x, y), [&](auto size) {
       using T = decltype(type);
       constexpr int N = size;
-      const Grid grid = {.x = divide_up(n, 256 * N)};
-      launch("dropout", s, grid, dropout_kernel<N, T>, d, n, static_cast<const T*>(x), static_cast<T*>(y));
+      launch("dropout", s, flat_grid(n, N), dropout_kernel<N, T>, d, n, static_cast<const T*>(x), static_cast<T*>(y));
     });
   });
 }

@@ -84,4 +84,10 @@ void with_vectors(bool aligned, Body body) {
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// A thread for every `size` of n elements.
+inline Grid flat_grid(int64_t n, int size) {
+  const Grid grid;
+  return {.x = divide_up(n, static_cast<int64_t>(size) * grid.threads), .threads = grid.threads};
+}
+
 }  // namespace nmt::cuda
