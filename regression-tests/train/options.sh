@@ -21,6 +21,7 @@ clip-norm                   | model | --optimizer-params 0.9 0.98 1 | --clip-nor
 config                      | model | | --config seed.cfg
 cpu-threads                 | log   | | --cpu-threads 2
 dec-depth                   | model | | --dec-depth 2
+devices                     | code  | | --devices 99
 dim-emb                     | model | | --dim-emb 20
 disp-freq                   | log   | | --disp-freq 2u
 dry-run                     | files | | --dry-run

@@ -1,0 +1,25 @@
+// The only place that knows whether nmt was built with CUDA.
+#include <charconv>
+
+#include "base/error.h"
+#include "graph/backend.h"
+#ifdef NMT_HAVE_CUDA
+#include "graph/backend_cuda.h"
+#endif
+
+namespace nmt {
+
+std::shared_ptr<Backend> backend_of(const std::string& device) {
+  if (device == "cpu") return host_backend();
+  int index = -1;
+  const char* end = device.data() + device.size();
+  const auto [rest, error] = std::from_chars(device.data(), end, index);
+  require(error == std::errc() && rest == end && index >= 0, "{} is no device: \"cpu\" or a number is one", device);
+#ifdef NMT_HAVE_CUDA
+  return std::make_shared<CudaBackend>(index);
+#else
+  user_error("device {}: this nmt was built without CUDA", device);
+#endif
+}
+
+}  // namespace nmt
