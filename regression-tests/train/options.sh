@@ -34,6 +34,7 @@ help                        | out   | | --help
 keep-last                   | files | --save-freq 2u | --keep-last 1
 label-smoothing             | model | | --label-smoothing 0.2
 learn-rate                  | model | | --learn-rate 0.01
+list-devices                | out   | | --list-devices
 log                         | files | | --log log.txt
 log-gradients               | log   | | --log-gradients
 log-json                    | files | | --log-json log.json

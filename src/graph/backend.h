@@ -41,6 +41,8 @@ class Backend {
 };
 
 std::shared_ptr<Backend> host_backend();
+// A line for each device: number, name, memory, compute capability; or one that says why there is none.
+std::string device_list();
 // "cpu", or the number of a device. UserError where there is no such device or nmt was built without CUDA.
 std::shared_ptr<Backend> backend_of(const std::string& device);
 

@@ -9,6 +9,19 @@
 
 namespace nmt {
 
+std::string device_list() {
+#ifdef NMT_HAVE_CUDA
+  std::string why = "this machine has none", text;
+  const auto all = cuda::devices(&why);
+  for (size_t i = 0; i < all.size(); ++i)
+    text += fmt::format("{}: {}, {} MB, compute capability {}.{}\n", i, all[i].name, all[i].memory >> 20, all[i].major,
+                        all[i].minor);
+  return all.empty() ? fmt::format("no devices: {}\n", why) : text;
+#else
+  return "no devices: this nmt was built without CUDA\n";
+#endif
+}
+
 std::shared_ptr<Backend> backend_of(const std::string& device) {
   if (device == "cpu") return host_backend();
   int index = -1;

@@ -3,6 +3,7 @@
 #include "backend/cuda/kernels.h"
 #include "base/math.h"
 #include "graph/backend_cuda.h"
+#include "graph/plan.h"
 #include "ops/cross_entropy.h"
 
 namespace nmt {

@@ -78,6 +78,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   log::set_quiet(options_.quiet);
   if (!options_.log_file.empty()) log::copy_to_file(options_.log_file);
   const auto& v = options_.vocabs;
+  require(!v.empty(), "--vocabs is missing (see --help)");
   source_ = Vocab::load(v.front());
   target_ = v.size() > 1 && v[1] != v[0] ? Vocab::load(v[1]) : source_;
   ModelConfig& config = options_.model;

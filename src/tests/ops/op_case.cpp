@@ -7,6 +7,7 @@
 #include "graph/runtime.h"
 #include "ops/elementwise.h"
 #include "ops/fusion.h"
+#include "tests/device.h"
 
 namespace nmt::testing {
 namespace {
@@ -253,6 +254,22 @@ void check_case(const OpCase& c) {
         INFO(threads << " threads");
         CHECK((evaluate(c, data, {t.dtype, fusion, threads}) == result));
       }
+      const auto device = test_device();
+      if (device == nullptr) continue;
+      INFO("on " << device->name());
+      const Setting there{t.dtype, fusion, 1, device};
+      const Outcome computed = evaluate(c, data, there);
+      CHECK(error_of(computed.output, reference, c.unit) <= bound.forward * c.slack);
+      for (size_t i = 0; i < data.size(); ++i) {
+        INFO("gradient of argument " << i);
+        CHECK(error_of(computed.gradients[i], one.gradients[i], c.unit) <= 2 * bound.gradient * c.slack);
+      }
+      for (const uint64_t order : {1, 2}) {
+        INFO("threads in order " << order);
+        set_thread_order(order);
+        CHECK((evaluate(c, data, there) == computed));
+      }
+      set_thread_order(0);
     }
   }
 }
