@@ -31,7 +31,8 @@ void check_launch(const char* kernel);
 
 // kernel<<<grid>>>(arguments...) on the stream; a grid without blocks launches nothing.
 template <class... Parameters, class... Arguments>
-void launch(const char* name, Stream stream, const Grid& grid, void (*kernel)(Parameters...), Arguments... arguments) {
+void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, void (*kernel)(Parameters...),
+            Arguments... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
 #ifdef NMT_CUDA_EMULATION

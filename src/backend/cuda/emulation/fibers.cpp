@@ -1,0 +1,436 @@
+#include "backend/cuda/emulation/fibers.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/context/detail/fcontext.hpp>
+#include <sys/mman.h>
+
+#include "backend/cuda/emulation/guarded_memory.h"
+#include "base/error.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace nmt::cuda::emulation {
+
+constinit thread_local Place place;
+
+namespace {
+
+constexpr int kLanes = 32, kMaxWarps = 32, kMaxThreads = kLanes * kMaxWarps;
+constexpr dim3 kMaxBlocks(0x7fffffff, 65535, 65535);
+constexpr size_t kMaxShared = 227 << 10;
+constexpr size_t kPage = 4096;
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kStack = 256 << 10;
+#else
+constexpr size_t kStack = 64 << 10;
+#endif
+
+std::atomic<uint64_t> thread_order = [] {
+  const char* seed = std::getenv("NMT_EMULATED_ORDER");
+  return seed == nullptr ? 0 : std::strtoull(seed, nullptr, 10);
+}();
+
+// A stack and where its execution stands. One runs the threads of a block till one of them waits; then the stack is
+// that thread's till it returns, and another fiber goes on.
+struct Fiber {
+  boost::context::detail::fcontext_t context = nullptr;
+  std::byte* stack = nullptr;  // its lowest byte
+  size_t bytes = 0;
+};
+
+// A stack of its own, above a page that nobody may touch.
+class OwnFiber : public Fiber {
+ public:
+  explicit OwnFiber(void (*enter)(boost::context::detail::transfer_t)) {
+    void* memory = mmap(nullptr, kPage + kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) fail("no memory for the stack of an emulated thread");
+    mprotect(memory, kPage, PROT_NONE);
+    stack = static_cast<std::byte*>(memory) + kPage;
+    bytes = kStack;
+    context = boost::context::detail::make_fcontext(stack + bytes, bytes, enter);
+  }
+  OwnFiber(const OwnFiber&) = delete;
+  OwnFiber& operator=(const OwnFiber&) = delete;
+  ~OwnFiber() {
+#ifdef __SANITIZE_ADDRESS__
+    ASAN_UNPOISON_MEMORY_REGION(stack, bytes);
+#endif
+    munmap(stack - kPage, kPage + bytes);
+  }
+};
+
+// After each switch, with what the fiber that was left gave and the sanitizer's note of the one that goes on.
+void arrive(boost::context::detail::transfer_t from, [[maybe_unused]] void* note) {
+  auto* left = static_cast<Fiber*>(from.data);
+  left->context = from.fctx;
+#ifdef __SANITIZE_ADDRESS__
+  const void* stack = nullptr;
+  __sanitizer_finish_switch_fiber(note, &stack, &left->bytes);
+  left->stack = static_cast<std::byte*>(const_cast<void*>(stack));
+#endif
+}
+
+void jump(Fiber& from, Fiber& to) {
+  void* note = nullptr;
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_start_switch_fiber(&note, to.stack, to.bytes);
+#endif
+  arrive(boost::context::detail::jump_fcontext(to.context, &from), note);
+}
+
+// What unwinds the threads of a block where one has failed.
+struct Abandoned {};
+
+// What a lane does together with others of its warp.
+struct Meeting {
+  const char* operation;
+  unsigned mask;
+  void* values;
+  Collect collect;
+};
+
+bool same(const Meeting& a, const Meeting& b) {
+  return a.mask == b.mask && (a.operation == b.operation || std::strcmp(a.operation, b.operation) == 0);
+}
+
+struct Warp {
+  unsigned alive = 0;    // lanes that have not returned
+  unsigned ready = 0;    // of these: that can run
+  unsigned meeting = 0;  // that wait for other lanes; what is left waits at the barrier
+};
+
+class Engine {
+ public:
+  void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body);
+  void sync_block();
+  void sync_warp(const Meeting& meeting);
+  const GuardedMemory& shared() const { return *shared_; }
+  std::string here() const;
+
+ private:
+  static constexpr int kNone = -1;
+
+  void run_blocks(dim3 blocks);
+  void run_block();
+  std::string block() const;
+
+  static void enter(boost::context::detail::transfer_t from);
+  void run_threads();
+  void switch_to(int thread);
+  void go_on_with(int thread, Fiber* fiber);
+
+  static unsigned bit(int thread) { return 1u << thread % kLanes; }
+  void make_ready(int warp, unsigned lanes);
+  void make_wait();
+  void make_returned();
+  void wait();
+  int next();
+  int pick(unsigned mask);
+  uint64_t random();
+  [[noreturn]] void fail_stuck() const;
+
+  const char* kernel_ = nullptr;
+  const std::function<void()>* body_ = nullptr;
+  std::unique_ptr<GuardedMemory> shared_;
+  uint64_t order_ = 0;  // 0: as threads are counted; else the state of the random generator
+
+  // The block. Ready: what can run, the running thread too.
+  int threads_ = 0, alive_ = 0, at_barrier_ = 0;
+  unsigned ready_warps_ = 0;
+  std::array<Warp, kMaxWarps> warps_;
+  std::array<Meeting, kMaxThreads> meetings_;
+  std::array<Fiber*, kMaxThreads> fiber_of_;  // null: has not begun
+  int current_ = kNone;
+  std::exception_ptr error_;  // the first one
+
+  Fiber main_;             // of whoever called run()
+  Fiber* fiber_ = &main_;  // that runs
+  std::vector<std::unique_ptr<OwnFiber>> fibers_;
+  std::vector<Fiber*> idle_;
+};
+
+Engine& engine() {
+  static thread_local Engine engine;
+  return engine;
+}
+
+// ---- launches
+// ---------------------------------------------------------------------------------------------------------
+
+void Engine::run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body) {
+  if (kernel_ != nullptr) fail("kernel {}: launched in the kernel {}", kernel, kernel_);
+  if (threads < 1 || threads > kMaxThreads)
+    fail("kernel {}: {} threads in a block, but there can be 1 to {}", kernel, threads, kMaxThreads);
+  if (blocks.x < 1 || blocks.x > kMaxBlocks.x || blocks.y < 1 || blocks.y > kMaxBlocks.y || blocks.z < 1 ||
+      blocks.z > kMaxBlocks.z)
+    fail("kernel {}: {} x {} x {} blocks, but there can be 1 to {} x {} x {}", kernel, blocks.x, blocks.y, blocks.z,
+         kMaxBlocks.x, kMaxBlocks.y, kMaxBlocks.z);
+  if (shared_bytes > kMaxShared)
+    fail("kernel {}: {} bytes of shared memory, but there can be {}", kernel, shared_bytes, kMaxShared);
+
+  shared_ = std::make_unique<GuardedMemory>(shared_bytes);
+  kernel_ = kernel;
+  body_ = &body;
+  threads_ = threads;
+  order_ = thread_order;
+  try {
+    run_blocks(blocks);
+  } catch (...) {
+    kernel_ = nullptr;
+    throw;
+  }
+  kernel_ = nullptr;
+}
+
+void Engine::run_blocks(dim3 blocks) {
+  const uint64_t layer = uint64_t{blocks.x} * blocks.y, count = layer * blocks.z;
+  uint64_t block = 0, step = 1;
+  if (order_ != 0 && count > 1) {
+    block = random() % count;
+    do {
+      step = 1 + random() % (count - 1);
+    } while (std::gcd(step, count) != 1);  // so that each block has its turn
+  }
+  place.threads = dim3(static_cast<unsigned>(threads_));
+  place.blocks = blocks;
+  for (uint64_t i = 0; i < count; ++i) {
+    place.block = {static_cast<unsigned>(block % blocks.x), static_cast<unsigned>(block % layer / blocks.x),
+                   static_cast<unsigned>(block / layer)};
+    run_block();
+    block = (block + step) % count;
+  }
+}
+
+void Engine::run_block() {
+  fill_unset(shared_->data(), shared_->bytes());
+  alive_ = threads_;
+  at_barrier_ = 0;
+  ready_warps_ = 0;
+  std::fill_n(fiber_of_.begin(), threads_, nullptr);
+  for (int w = 0; w * kLanes < threads_; ++w) {
+    const unsigned lanes = ~0u >> (kLanes - std::min(kLanes, threads_ - w * kLanes));
+    warps_[w] = {lanes, 0, 0};
+    make_ready(w, lanes);
+  }
+  switch_to(next());
+  if (error_) {
+    for (int t = 0; t < threads_; ++t)
+      if (fiber_of_[t] != nullptr && (warps_[t / kLanes].alive & bit(t)) != 0) switch_to(t);
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+  if (!shared_->intact()) fail("{}: something was written outside of its shared memory", block());
+}
+
+std::string Engine::block() const {
+  return fmt::format("kernel {}, block ({}, {}, {})", kernel_, place.block.x, place.block.y, place.block.z);
+}
+
+std::string Engine::here() const { return fmt::format("{}, thread {}", block(), current_); }
+
+// ---- fibers
+// -------------------------------------------------------------------------------------------------------------
+
+void Engine::enter(boost::context::detail::transfer_t from) {
+  arrive(from, nullptr);
+  engine().run_threads();
+}
+
+// What a fiber does for ever: runs the current thread; then, where the next one has not begun, that one.
+void Engine::run_threads() {
+  for (;;) {
+    int to = kNone;
+    try {
+      (*body_)();
+      make_returned();
+      to = next();
+    } catch (Abandoned) {
+    } catch (...) {
+      if (!error_) error_ = std::current_exception();
+    }
+    if (error_) {
+      warps_[current_ / kLanes].alive &= ~bit(current_);
+      to = kNone;
+    }
+    if (to != kNone && fiber_of_[to] == nullptr) {
+      go_on_with(to, fiber_);
+    } else {
+      idle_.push_back(fiber_);
+      switch_to(to);
+    }
+  }
+}
+
+void Engine::go_on_with(int thread, Fiber* fiber) {
+  fiber_of_[thread] = fiber;
+  current_ = thread;
+  place.thread.x = static_cast<unsigned>(thread);
+}
+
+// Leaves this fiber; returns when somebody switches to it. kNone: the block is over.
+void Engine::switch_to(int thread) {
+  Fiber* from = fiber_;
+  if (thread == kNone) {
+    fiber_ = &main_;
+  } else {
+    if (fiber_of_[thread] == nullptr) {
+      if (idle_.empty()) idle_.push_back(fibers_.emplace_back(std::make_unique<OwnFiber>(enter)).get());
+      fiber_of_[thread] = idle_.back();
+      idle_.pop_back();
+    }
+    fiber_ = fiber_of_[thread];
+    go_on_with(thread, fiber_);
+  }
+  jump(*from, *fiber_);
+}
+
+// ---- threads
+// ------------------------------------------------------------------------------------------------------------
+
+void Engine::make_ready(int warp, unsigned lanes) {
+  warps_[warp].ready |= lanes;
+  if (warps_[warp].ready != 0) ready_warps_ |= 1u << warp;
+}
+
+void Engine::make_wait() {
+  const int warp = current_ / kLanes;
+  warps_[warp].ready &= ~bit(current_);
+  if (warps_[warp].ready == 0) ready_warps_ &= ~(1u << warp);
+}
+
+void Engine::make_returned() {
+  Warp& warp = warps_[current_ / kLanes];
+  make_wait();
+  warp.alive &= ~bit(current_);
+  --alive_;
+  for (unsigned rest = warp.meeting; rest != 0; rest &= rest - 1) {
+    const int other = current_ / kLanes * kLanes + std::countr_zero(rest);
+    if ((meetings_[other].mask & bit(current_)) != 0)
+      fail("{}: returns, but thread {} waits for it at {} with the mask {:#010x}", here(), other,
+           meetings_[other].operation, meetings_[other].mask);
+  }
+}
+
+// Runs others till this thread is ready again and has its turn.
+void Engine::wait() {
+  const int self = current_, to = next();
+  if (to != self) switch_to(to);
+  if (error_) throw Abandoned();
+}
+
+// Who runs now; kNone where all have returned.
+int Engine::next() {
+  if (ready_warps_ == 0) {
+    if (alive_ == 0) return kNone;
+    if (at_barrier_ != alive_) fail_stuck();
+    at_barrier_ = 0;
+    for (int w = 0; w * kLanes < threads_; ++w) make_ready(w, warps_[w].alive);
+  }
+  const int warp = pick(ready_warps_);
+  return warp * kLanes + pick(warps_[warp].ready);
+}
+
+// One of the bits of the mask.
+int Engine::pick(unsigned mask) {
+  if (order_ != 0)
+    for (uint64_t skip = random() % std::popcount(mask); skip > 0; --skip) mask &= mask - 1;
+  return std::countr_zero(mask);
+}
+
+uint64_t Engine::random() {  // xorshift64*
+  order_ ^= order_ >> 12;
+  order_ ^= order_ << 25;
+  order_ ^= order_ >> 27;
+  return (order_ * 0x2545f4914f6cdd1d) >> 32;
+}
+
+void Engine::sync_block() {
+  make_wait();
+  ++at_barrier_;
+  wait();
+}
+
+void Engine::sync_warp(const Meeting& meeting) {
+  const int first = current_ / kLanes * kLanes;
+  Warp& warp = warps_[current_ / kLanes];
+  if ((meeting.mask & bit(current_)) == 0)
+    fail("{}: is not in its own mask {:#010x} of {}", here(), meeting.mask, meeting.operation);
+  if (const unsigned missing = meeting.mask & ~warp.alive; missing != 0)
+    fail("{}: waits at {} with the mask {:#010x}, but thread {} has returned or was never there", here(),
+         meeting.operation, meeting.mask, first + std::countr_zero(missing));
+  meetings_[current_] = meeting;
+  warp.meeting |= bit(current_);
+
+  std::array<void*, kLanes> values{};
+  bool all = (meeting.mask & ~warp.meeting) == 0;
+  for (unsigned rest = all ? meeting.mask : meeting.mask & warp.meeting; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const Meeting& other = meetings_[first + lane];
+    values[lane] = other.values;
+    if (same(meeting, other)) continue;
+    if ((other.mask & bit(current_)) != 0)
+      fail("{}: waits at {} with the mask {:#010x}, but thread {} at {} with the mask {:#010x}", here(),
+           meeting.operation, meeting.mask, first + lane, other.operation, other.mask);
+    all = false;
+  }
+  make_wait();
+  if (all) {
+    meeting.collect(meeting.mask, values.data());
+    warp.meeting &= ~meeting.mask;
+    make_ready(current_ / kLanes, meeting.mask);
+  }
+  wait();
+}
+
+// The block is over for these threads: the ones that have not returned can never go on.
+void Engine::fail_stuck() const {
+  std::map<std::string, std::pair<int, int>> groups;  // where they wait: how many, the first
+  for (int t = 0; t < threads_; ++t) {
+    const Warp& warp = warps_[t / kLanes];
+    if ((warp.alive & bit(t)) == 0) continue;
+    const std::string where = (warp.meeting & bit(t)) == 0
+                                  ? "__syncthreads"
+                                  : fmt::format("{} with the mask {:#010x}", meetings_[t].operation, meetings_[t].mask);
+    ++groups.try_emplace(where, 0, t).first->second.first;
+  }
+  std::string text;
+  for (const auto& [where, group] : groups)
+    text += fmt::format("{}{} (the first is {}) at {}", text.empty() ? "" : ", ", group.first, group.second, where);
+  fail("{}: its threads wait for ever: {}", block(), text);
+}
+
+}  // namespace
+
+void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body) {
+  engine().run(kernel, blocks, threads, shared_bytes, body);
+}
+
+void set_thread_order(uint64_t seed) { thread_order = seed; }
+
+void* shared_memory() { return engine().shared().data(); }
+size_t shared_bytes() { return engine().shared().bytes(); }
+
+void sync_block() { engine().sync_block(); }
+
+void sync_warp(const char* operation, unsigned mask, void* values, Collect collect) {
+  engine().sync_warp({operation, mask, values, collect});
+}
+
+void fail_in_thread(const char* what) { fail("{}: {}", engine().here(), what); }
+
+}  // namespace nmt::cuda::emulation

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "backend/cuda/emulation/vectors.h"
+
+// How a kernel runs in this process: block after block, and the threads of a block in turns, each till it waits for
+// others. Every host thread runs its own kernels. A kernel cannot wait for another block.
+//
+// Mistakes that a device answers with wrong numbers or not at all are an Error here that names the kernel and the
+// block: threads that wait for ever, lanes that are missing where a warp acts together, writes outside of memory.
+// Memory that nobody has written is NaN.
+namespace nmt::cuda::emulation {
+
+// body() once for each thread; returns when all have returned. Error where CUDA would refuse the launch, or a thread
+// throws.
+void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body);
+
+// From now on: 0: blocks one after the other, and of the threads that can run always the first; else an order that the
+// seed chooses, another one at each barrier. What then changes results is a race. At first the environment variable
+// NMT_EMULATED_ORDER, or 0.
+void set_thread_order(uint64_t seed);
+
+// ---- for code that run() calls
+// ----------------------------------------------------------------------------------------
+
+// Where the running thread is.
+struct Place {
+  uint3 thread{}, block{};
+  dim3 threads, blocks;
+};
+extern constinit thread_local Place place;
+
+// The block's shared memory, 128-byte aligned, and its size.
+void* shared_memory();
+size_t shared_bytes();
+
+// Waits till all threads of the block that have not returned are here.
+void sync_block();
+
+// Waits till all lanes of the mask are here, with the same operation and mask; the last one calls collect() with what
+// each lane gave as its `values`, then all go on.
+using Collect = void (*)(unsigned mask, void* const* lanes);
+void sync_warp(const char* operation, unsigned mask, void* values, Collect collect);
+
+// Error that begins with the kernel, the block and the thread.
+[[noreturn]] void fail_in_thread(const char* what);
+
+}  // namespace nmt::cuda::emulation

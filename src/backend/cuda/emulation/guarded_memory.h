@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+
+namespace nmt::cuda::emulation {
+
+// Sets memory to words of 0x7fffffff: NaN in float32, bf16 and float16, as an integer no index of anything.
+void fill_unset(void* memory, size_t bytes);
+
+// Memory between two guard zones, 256-byte aligned, unset at first. The address sanitizer reports what touches a zone;
+// without it intact() tells that something was written there, and what is read there is NaN.
+class GuardedMemory {
+ public:
+  explicit GuardedMemory(size_t bytes);
+  GuardedMemory(const GuardedMemory&) = delete;
+  GuardedMemory& operator=(const GuardedMemory&) = delete;
+  ~GuardedMemory();
+
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  bool intact() const;
+
+ private:
+  std::byte* data_;
+  size_t bytes_;
+};
+
+}  // namespace nmt::cuda::emulation
