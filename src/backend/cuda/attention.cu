@@ -1,5 +1,4 @@
 #include "backend/cuda/attention.cuh"
-
 #include "backend/cuda/kernels.h"
 
 namespace nmt::cuda {
@@ -8,9 +7,8 @@ namespace {
 // softmax(scale * Q K^T) V of a tile of queries, over tiles of keys (Milakov and Gimelshein 2018; Dao et al. 2022): the
 // sums so far are scaled anew where a larger score appears. Block (tile, head, part of the result's columns).
 template <class T, int kParts>
-__global__ void __launch_bounds__(kSimtThreads)
-    attention_kernel(Attention a, int64_t queries, bool aligned, const T* q, const T* k, const T* v, T* out,
-                     float* logsumexp) {
+__global__ void __launch_bounds__(kSimtThreads) attention_kernel(Attention a, int64_t queries, bool aligned, const T* q,
+                                                                 const T* k, const T* v, T* out, float* logsumexp) {
   const Tile tile = find_tile(a, a.q_begin, kTile);
   if (tile.first >= tile.queries) return;
   const int head = blockIdx.y, column = blockIdx.z * kParts * kTile;
@@ -93,9 +91,8 @@ void attention(Stream s, DType t, const Attention& a, int64_t queries, const voi
             .z = divide_up(a.d_v, parts * kTile),
             .threads = kSimtThreads,
             .shared = 2 * kTileFloats * sizeof(float) + kKeptBytes},
-           parts == 1 ? attention_kernel<T, 1> : attention_kernel<T, 2>, a, queries, aligned,
-           static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(out),
-           logsumexp);
+           parts == 1 ? attention_kernel<T, 1> : attention_kernel<T, 2>, a, queries, aligned, static_cast<const T*>(q),
+           static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(out), logsumexp);
   });
 }
 

@@ -19,8 +19,9 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // ---- tiles of packed sentences --------------------------------------------------------------------------------------
-// Only the device knows where sentences begin. A grid has tile_slots(...) slots for their tiles of `size` rows: sentence
-// s has the slots begin[s] / size + s .. begin[s + 1] / size + s, which are enough for its rows; some are left over.
+// Only the device knows where sentences begin. A grid has tile_slots(...) slots for their tiles of `size` rows:
+// sentence s has the slots begin[s] / size + s .. begin[s + 1] / size + s, which are enough for its rows; some are left
+// over.
 inline int64_t tile_slots(int64_t rows, int64_t sentences, int size) {
   return sentences == 0 ? 0 : rows / size + sentences;
 }

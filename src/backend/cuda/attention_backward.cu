@@ -215,9 +215,17 @@ void attention_backward(Stream s, DType t, const Attention& a, int64_t queries, 
                          quads_fit(t, v, a.v_stride, a.d_v) && quads_fit(t, dout, a.out_stride, a.d_v) &&
                          quads_fit(t, dq, a.q_stride, a.d_k) && quads_fit(t, dk, a.k_stride, a.d_k) &&
                          quads_fit(t, dv, a.v_stride, a.d_v);
-    const Operands<T> x{static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
-                        static_cast<const T*>(dout), logsumexp, room, static_cast<T*>(dq), static_cast<T*>(dk),
-                        static_cast<T*>(dv), queries, aligned};
+    const Operands<T> x{static_cast<const T*>(q),
+                        static_cast<const T*>(k),
+                        static_cast<const T*>(v),
+                        static_cast<const T*>(dout),
+                        logsumexp,
+                        room,
+                        static_cast<T*>(dq),
+                        static_cast<T*>(dk),
+                        static_cast<T*>(dv),
+                        queries,
+                        aligned};
     if (std::max(a.d_k, a.d_v) <= kTile)
       differentiate<T, 1>(s, a, keys, x);
     else
