@@ -27,7 +27,7 @@ void CudaBackend::adam(ThreadPool&, const Adam& step, int64_t n, float* g, float
 }
 
 const void* CudaBackend::weight(const Tensor& w, DType t) {
-  if (w.dtype() == t) return w.data;
+  if (w.dtype() == t && reinterpret_cast<uintptr_t>(w.data) % 16 == 0) return w.data;
   Copy& copy = copies_[{w.data, w.elements()}];
   if (copy.version != version_) {
     const size_t bytes = static_cast<size_t>(w.elements()) * size_of(t);

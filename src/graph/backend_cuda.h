@@ -33,7 +33,8 @@ class CudaBackend : public Backend {
 
   cuda::Stream stream() const { return device_.stream(); }
   cuda::Products& products() { return products_; }
-  // A parameter as products of dtype t read it: itself, or a copy that is made anew after parameters_changed().
+  // A parameter as products of dtype t read it: itself, or a copy that is made anew after parameters_changed(); 16-byte
+  // aligned.
   const void* weight(const Tensor& w, DType t);
 
  private:

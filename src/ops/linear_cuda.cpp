@@ -14,7 +14,7 @@ void Linear::cuda(const Launch& l) const {
                                .t = x.dtype(),
                                .ty = y.dtype(),
                                .accumulate = addend,
-                               .bias = bias ? l.in[2].as<float>() : nullptr,
+                               .bias = bias ? backend.weight(l.in[2], y.dtype()) : nullptr,
                                .activation = relu ? cuda::Activation::kRelu : cuda::Activation::kNone},
                               x.data, backend.weight(w, x.dtype()), y.data);
 }

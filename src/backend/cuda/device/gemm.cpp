@@ -57,7 +57,14 @@ cublasLtMatrixLayout_t layout(DType t, int64_t rows, int64_t columns, int64_t co
   return made;
 }
 
-using Key = std::tuple<bool, bool, int64_t, int64_t, int64_t, DType, DType, bool, bool, Activation, int64_t>;
+// The largest power of two, up to 256, that divides the address: algorithms differ in what they ask for.
+uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
+  return static_cast<uint32_t>(bits & -bits);
+}
+
+using Key = std::tuple<bool, bool, int64_t, int64_t, int64_t, DType, DType, bool, bool, Activation, int64_t, uint32_t,
+                       uint32_t, uint32_t>;
 
 }  // namespace
 
@@ -82,7 +89,8 @@ Products::~Products() {
 namespace {
 
 // cuBLASLt's matrices are column-major: a row-major [m, n] is its [n, m], so that y = a b is computed as y^T = b^T a^T.
-std::unique_ptr<Described> describe(cublasLtHandle_t handle, const Product& p) {
+std::unique_ptr<Described> describe(cublasLtHandle_t handle, const Product& p, const void* a, const void* b,
+                                    const void* y) {
   auto d = std::make_unique<Described>();
   check_blas(cublasLtMatmulDescCreate(&d->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
   set(d->operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -93,17 +101,21 @@ std::unique_ptr<Described> describe(cublasLtHandle_t handle, const Product& p) {
                                       : relu       ? CUBLASLT_EPILOGUE_RELU
                                                    : CUBLASLT_EPILOGUE_DEFAULT;
   set(d->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-  if (bias) set(d->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
   if (bias) set(d->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   d->b = p.transpose_b ? layout(p.t, p.k, p.n, p.count) : layout(p.t, p.n, p.k, p.count);
   d->a = p.transpose_a ? layout(p.t, p.m, p.k, p.count) : layout(p.t, p.k, p.m, p.count);
   d->y = layout(p.ty, p.n, p.m, p.count);
   cublasLtMatmulPreference_t preference;
   check_blas(cublasLtMatmulPreferenceCreate(&preference), "looking for an algorithm");
-  const size_t workspace = kWorkspace;
-  check_blas(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                                  sizeof workspace),
-             "looking for an algorithm");
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+               "looking for an algorithm");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(y));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(y));
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   const cublasStatus_t status =
@@ -120,10 +132,22 @@ std::unique_ptr<Described> describe(cublasLtHandle_t handle, const Product& p) {
 void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
   if (p.m == 0 || p.n == 0 || p.count == 0) return;
   auto& i = *implementation_;
-  const Key key{p.transpose_a, p.transpose_b,     p.m,          p.n,    p.k, p.t, p.ty,
-                p.accumulate,  p.bias != nullptr, p.activation, p.count};
+  const Key key{p.transpose_a,
+                p.transpose_b,
+                p.m,
+                p.n,
+                p.k,
+                p.t,
+                p.ty,
+                p.accumulate,
+                p.bias != nullptr,
+                p.activation,
+                p.count,
+                alignment_of(a),
+                alignment_of(b),
+                alignment_of(y)};
   auto& described = i.known[key];
-  if (described == nullptr) described = describe(i.handle, p);
+  if (described == nullptr) described = describe(i.handle, p, a, b, y);
   if (p.bias != nullptr) set(described->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   const float one = 1, beta = p.accumulate ? 1 : 0;
   check_blas(

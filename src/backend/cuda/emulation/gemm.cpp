@@ -43,7 +43,8 @@ void Products::multiply(const Product& p, const void* a, const void* b, void* y)
         using T = decltype(type);
         auto* to = static_cast<T*>(y) + (i * p.m + r) * p.n;
         for (int64_t c = 0; c < p.n; ++c) {
-          float value = row[static_cast<size_t>(c)] + (p.bias == nullptr ? 0 : p.bias[c]);
+          float value = row[static_cast<size_t>(c)];
+          if (p.bias != nullptr) value += to_float(static_cast<const T*>(p.bias)[c]);
           if (p.accumulate) value += to_float(to[c]);
           to[c] = rounded<T>(p.activation == Activation::kRelu ? fmaxf(value, 0) : value);
         }
