@@ -2,6 +2,7 @@
 #include <set>
 
 #include "tests/compute_types.h"
+#include "tests/device.h"
 #include "tests/nn/model_testing.h"
 
 using namespace nmt;
@@ -68,6 +69,41 @@ TEST_CASE("the number of threads changes no bit", "[nn]") {
       for (const int threads : {1, 2, 3, 5})
         check_same_bits(run(model, batch, {.threads = threads, .compute = compute}), one);
     CHECK(run(model, batch, {.compute = compute, .step = 4}).loss != one.loss);  // another step, another mask
+  }
+}
+
+TEST_CASE("a device computes what the host does", "[nn]") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  ModelConfig config = small_config();
+  config.dropout = config.dropout_attention = config.dropout_ffn = 0.1;
+  config.activation = GENERATE("relu", "gelu", "swiglu");
+  config.norm = GENERATE("post", "pre");
+  const Sentences source = random_sentences({3, 9, 1, 6}, 31, 2, 1), target = random_sentences({5, 2, 8, 1}, 31, 2, 2);
+  const PairInput batch = pack(source, target);
+  TestModel here(config), there(config, 1, device);
+  const bool fusion = GENERATE(true, false);
+  const Result expected = run(here, batch, {.fusion = fusion});
+  const RunOptions on_device{.fusion = fusion, .backend = device};
+  const Result result = run(there, batch, on_device);
+  check_close(result, expected, 2e-5);
+  set_thread_order(GENERATE(0, 1));
+  check_same_bits(run(there, batch, on_device), result);
+  set_thread_order(0);
+}
+
+TEST_CASE("bf16 on a device follows f32", "[nn]") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  const ModelConfig config = small_config();
+  const Sentences source = random_sentences({3, 9, 1, 6}, 31, 2, 1), target = random_sentences({5, 2, 8, 1}, 31, 2, 2);
+  const PairInput batch = pack(source, target);
+  TestModel here(config), there(config, 1, device);
+  const Result expected = run(here, batch), result = run(there, batch, {.compute = DType::kBF16, .backend = device});
+  CHECK(std::fabs(result.loss - expected.loss) <= 0.01 * std::fabs(expected.loss));
+  for (const auto& [name, gradient] : expected.gradients) {
+    INFO(name);
+    CHECK(difference(result.gradients.at(name), gradient) <= 0.15);
   }
 }
 
