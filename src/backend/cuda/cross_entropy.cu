@@ -17,8 +17,8 @@ __global__ void __launch_bounds__(kThreads)
   if (r >= rows) return;
   const float* x = logits + r * width;
   T* dx = dlogits == nullptr ? nullptr : dlogits + r * width;
-  const int64_t begin = team.lane() * N, step = team.lanes() * N;
-  const int64_t label = labels[r];
+  const int begin = team.lane() * N, step = team.lanes() * N;
+  const int32_t label = labels[r];
 
   float label_loss = 0, smoothed_loss = 0;
   Normaliser norm;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
     const float label_logit = x[label];
     const float pivot = fabsf(label_logit) <= FLT_MAX ? label_logit : 0;
     float shifted = 0;
-    for (int64_t c = begin; c < width; c += step) {
+    for (int c = begin; c < width; c += step) {
       float v[N];
       load(x + c, v);
       norm.take(v);
@@ -48,14 +48,17 @@ __global__ void __launch_bounds__(kThreads)
 
   const float scale = label < 0 ? 0 : *weight * (factor == nullptr ? 1 : *factor);
   const float probability = scale / norm.sum, less = scale * (smoothing / static_cast<float>(width));
-  const float less_at_label = less + scale * (1 - smoothing);
-  for (int64_t c = begin; c < width; c += step) {
+  for (int c = begin; c < width; c += step) {
     float v[N] = {};
     if (label >= 0) {
       load(x + c, v);
 #pragma unroll
-      for (int i = 0; i < N; ++i)
-        v[i] = expf(v[i] - norm.largest) * probability - (c + i == label ? less_at_label : less);
+      for (int i = 0; i < N; ++i) v[i] = fmaf(__expf(v[i] - norm.largest), probability, -less);
+      if (label - c < N && label >= c) {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          if (c + i == label) v[i] -= scale * (1 - smoothing);
+      }
     }
     store(v, dx + c);
   }

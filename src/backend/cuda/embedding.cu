@@ -38,19 +38,28 @@ __global__ void embed_kernel(int64_t width, const float* table, const int32_t* i
 // block, whose sums are added then. The order depends on nothing but the number of the id's rows.
 constexpr int kShort = kWarp, kSlices = 32, kSliceLanes = 8;
 
-// embedding += factor * (the dropout of) dout[order[i]], i = begin, begin + step ... < end, at `column`.
+// embedding += factor * (the dropout of) dout[order[i]], i = begin, begin + step ... < end, at `column`. A few rows are
+// read at a time; behind the last one that one again, so that no branch stands between loads.
 template <int N, class T>
-__device__ __forceinline__ void add_rows(int64_t begin, int64_t end, int64_t step, int64_t width, int64_t column,
+__device__ __forceinline__ void add_rows(int64_t begin, int64_t end, int step, int64_t width, int64_t column,
                                          const T* dout, const int32_t* order, float factor, const Dropout& d,
                                          float (&embedding)[N]) {
-#pragma unroll 2
-  for (int64_t i = begin; i < end; i += step) {
-    const int64_t at = order[i] * width + column;
-    float g[N];
-    load(dout + at, g);
-    drop(d, at, g);
+  constexpr int kBatch = 4;
+  for (int64_t first = begin; first < end; first += kBatch * step) {
+    int64_t at[kBatch];
+    float g[kBatch][N];
 #pragma unroll
-    for (int j = 0; j < N; ++j) embedding[j] = fmaf(g[j], factor, embedding[j]);
+    for (int b = 0; b < kBatch; ++b) {
+      at[b] = order[min(first + b * step, end - 1)] * width + column;
+      load(dout + at[b], g[b]);
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (first + b * step >= end) break;
+      drop(d, at[b], g[b]);
+#pragma unroll
+      for (int i = 0; i < N; ++i) embedding[i] = fmaf(g[b][i], factor, embedding[i]);
+    }
   }
 }
 

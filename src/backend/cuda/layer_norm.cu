@@ -6,17 +6,23 @@
 #include "backend/cuda/rows.cuh"
 #include "backend/cuda/sums.cuh"
 
-// A row stays in the registers of its team: each thread has kElements of it, in groups of N.
+// A row stays in the registers of its team: each thread has kGroups of N elements of it. What lies behind the end of
+// the row is read from the row's last group, so that no branch stands between loads.
 namespace nmt::cuda {
 namespace {
 
-constexpr int kElements = 16, kThreads = 512;  // of a thread; of a team, at most
-constexpr int kChunkRows = 32;                 // of partial sums
+constexpr int kThreads = 512;   // of a team, at most
+constexpr int kChunkRows = 32;  // of partial sums
 
+template <int N>
+constexpr int kGroups = N == 1 ? 8 : 2;
+
+template <int N>
 Team team_of(int64_t width) {
-  constexpr int64_t kMost = kElements * kThreads;
-  if (width > kMost)
-    throw std::logic_error("layer norm of rows of " + std::to_string(width) + ", wider than " + std::to_string(kMost));
+  constexpr int kElements = kGroups<N> * N;
+  if (width > kElements * kThreads)
+    throw std::logic_error("layer norm of rows of " + std::to_string(width) + ", wider than " +
+                           std::to_string(kElements * kThreads));
   return {width, kElements, kThreads};
 }
 
@@ -26,24 +32,22 @@ template <int N, class T>
 __global__ void __launch_bounds__(kThreads)
     add_dropout_layer_norm_kernel(Team team, int64_t rows, int64_t width, const T* x, const T* y, Dropout d,
                                   const float* scale, const float* bias, float eps, T* sums, T* out, float* stats) {
-  constexpr int kGroups = kElements / N;
   const int64_t r = team.row();
   if (r >= rows) return;
   const int64_t row = r * width;
   const int lane = team.lane() * N, step = team.lanes() * N;
   const auto count = static_cast<float>(width);
 
-  float z[kGroups][N], added[kGroups][N];
+  float z[kGroups<N>][N], added[kGroups<N>][N];
   float sum = 0;
 #pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
-    const int c = lane + g * step;
-    if (c >= width) break;
-    load(x + row + c, z[g]);
-    if (y != nullptr) load(y + row + c, added[g]);
+  for (int g = 0; g < kGroups<N>; ++g) {
+    const int64_t at = row + min(lane + g * step, static_cast<int>(width) - N);
+    load(x + at, z[g]);
+    if (y != nullptr) load(y + at, added[g]);
   }
 #pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
+  for (int g = 0; g < kGroups<N>; ++g) {
     const int c = lane + g * step;
     if (c >= width) break;
     if (y != nullptr) {
@@ -59,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
 
   float deviation = 0, square = 0;
 #pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
+  for (int g = 0; g < kGroups<N>; ++g) {
     if (lane + g * step >= width) break;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -77,7 +81,7 @@ __global__ void __launch_bounds__(kThreads)
     stats[2 * r + 1] = inverse;
   }
 #pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
+  for (int g = 0; g < kGroups<N>; ++g) {
     const int c = lane + g * step;
     if (c >= width) break;
     float a[N], b[N];
@@ -95,26 +99,24 @@ template <int N, class T>
 __global__ void __launch_bounds__(kThreads)
     layer_norm_backward_kernel(Team team, int64_t rows, int64_t width, const T* dout, const T* sums, const float* stats,
                                const float* scale, Dropout d, T* dx, T* dy, float* partial) {
-  constexpr int kGroups = kElements / N;
   const int lane = team.lane() * N, step = team.lanes() * N;
   const auto count = static_cast<float>(width);
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * kChunkRows, end = min(begin + kChunkRows, rows);
 
-  float dscale[kGroups][N] = {}, dbias[kGroups][N] = {};
+  float dscale[kGroups<N>][N] = {}, dbias[kGroups<N>][N] = {};
   for (int64_t r = begin + team.index(); r < end; r += team.count()) {
     const int64_t row = r * width;
     const float mean = stats[2 * r], inverse = stats[2 * r + 1];
-    float normal[kGroups][N], gradient[kGroups][N];
+    float normal[kGroups<N>][N], gradient[kGroups<N>][N];
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-      const int c = lane + g * step;
-      if (c >= width) break;
-      load(sums + row + c, normal[g]);
-      load(dout + row + c, gradient[g]);
+    for (int g = 0; g < kGroups<N>; ++g) {
+      const int64_t at = row + min(lane + g * step, static_cast<int>(width) - N);
+      load(sums + at, normal[g]);
+      load(dout + at, gradient[g]);
     }
     float mean_g = 0, mean_gn = 0;
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
+    for (int g = 0; g < kGroups<N>; ++g) {
       const int c = lane + g * step;
       if (c >= width) break;
       float a[N];
@@ -133,7 +135,7 @@ __global__ void __launch_bounds__(kThreads)
     mean_g /= count;
     mean_gn /= count;
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
+    for (int g = 0; g < kGroups<N>; ++g) {
       const int c = lane + g * step;
       if (c >= width) break;
       float dz[N];
@@ -151,7 +153,7 @@ __global__ void __launch_bounds__(kThreads)
   auto* room = shared_memory<float>();  // [team][dscale or dbias][column]
   const bool alone = team.count() == 1;
 #pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
+  for (int g = 0; g < kGroups<N>; ++g) {
     const int c = lane + g * step;
     if (c >= width) break;
     store(dscale[g], alone ? dscales + c : room + 2 * team.index() * width + c);
@@ -171,11 +173,11 @@ __global__ void __launch_bounds__(kThreads)
 void add_dropout_layer_norm(Stream s, DType t, int64_t rows, int64_t width, const void* x, const void* y,
                             const Dropout& d, const float* scale, const float* bias, float eps, void* sum, void* out,
                             float* stats) {
-  const Team team = team_of(width);
   with_type(t, [&](auto type) {
     with_vectors(aligned(x, y, scale, bias, sum, out) && width % kVector == 0, [&](auto size) {
       using T = decltype(type);
       constexpr int N = size;
+      const Team team = team_of<N>(width);
       launch("add_dropout_layer_norm", s, team.grid(rows), add_dropout_layer_norm_kernel<N, T>, team, rows, width,
              static_cast<const T*>(x), static_cast<const T*>(y), d, scale, bias, eps, static_cast<T*>(sum),
              static_cast<T*>(out), stats);
@@ -188,12 +190,12 @@ int64_t layer_norm_room(int64_t rows, int64_t width) { return 2 * divide_up(rows
 void layer_norm_backward(Stream s, DType t, int64_t rows, int64_t width, const void* dout, const void* sum,
                          const float* stats, const float* scale, const Dropout& d, void* dx, void* dy, float* room,
                          float* dscale, float* dbias) {
-  const Team team = team_of(width);
   const int64_t chunks = divide_up(rows, kChunkRows);
   with_type(t, [&](auto type) {
     with_vectors(aligned(dout, sum, scale, dx, dy, room) && width % kVector == 0, [&](auto size) {
       using T = decltype(type);
       constexpr int N = size;
+      const Team team = team_of<N>(width);
       Grid grid = team.grid(rows);
       grid.x = chunks;
       if (team.count() > 1) grid.shared = static_cast<size_t>(2 * team.count() * width) * sizeof(float);

@@ -57,7 +57,8 @@ class Team {
   int lanes_;
 };
 
-// The normaliser of a softmax, the sum of exp(x - largest), of the elements taken so far.
+// The normaliser of a softmax, the sum of exp(x - largest), of the elements taken so far. The fast exponential errs
+// more the smaller it is, so that the sum loses nothing.
 struct Normaliser {
   float largest = -FLT_MAX, sum = 0;
 
@@ -66,16 +67,16 @@ struct Normaliser {
     float m = largest;
 #pragma unroll
     for (int i = 0; i < N; ++i) m = fmaxf(m, x[i]);
-    sum *= expf(largest - m);
+    sum *= __expf(largest - m);
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum += expf(x[i] - m);
+    for (int i = 0; i < N; ++i) sum += __expf(x[i] - m);
     largest = m;
   }
 
   // That of all elements of the team.
   __device__ __forceinline__ void combine(const Team& team) {
     const float m = team.max(largest);
-    sum = team.sum(sum * expf(largest - m));
+    sum = team.sum(sum * __expf(largest - m));
     largest = m;
   }
 };

@@ -12,16 +12,16 @@ __global__ void softmax_kernel(Team team, bool log, int64_t rows, int64_t width,
   if (r >= rows) return;
   x += r * width;
   y += r * width;
-  const int64_t begin = team.lane() * N, step = team.lanes() * N;
+  const int begin = team.lane() * N, step = team.lanes() * N;
   Normaliser norm;
-  for (int64_t c = begin; c < width; c += step) {
+  for (int c = begin; c < width; c += step) {
     float v[N];
     load(x + c, v);
     norm.take(v);
   }
   norm.combine(team);
   const float log_sum = norm.sum == 0 ? 0 : logf(norm.sum), inverse = norm.sum == 0 ? 0 : 1 / norm.sum;
-  for (int64_t c = begin; c < width; c += step) {
+  for (int c = begin; c < width; c += step) {
     float v[N];
     load(x + c, v);
 #pragma unroll
@@ -42,9 +42,9 @@ __global__ void softmax_backward_kernel(Team team, bool log, int64_t rows, int64
   y += r * width;
   dy += r * width;
   dx += r * width;
-  const int64_t begin = team.lane() * N, step = team.lanes() * N;
+  const int begin = team.lane() * N, step = team.lanes() * N;
   float sum = 0;
-  for (int64_t c = begin; c < width; c += step) {
+  for (int c = begin; c < width; c += step) {
     float p[N], dp[N];
     load(y + c, p);
     load(dy + c, dp);
@@ -52,7 +52,7 @@ __global__ void softmax_backward_kernel(Team team, bool log, int64_t rows, int64
     for (int i = 0; i < N; ++i) sum += log ? dp[i] : p[i] * dp[i];
   }
   sum = team.sum(sum);
-  for (int64_t c = begin; c < width; c += step) {
+  for (int c = begin; c < width; c += step) {
     float p[N], dp[N];
     load(y + c, p);
     load(dy + c, dp);

@@ -7,7 +7,7 @@ namespace {
 constexpr int kThreads = 1024;
 
 // Integers above 0 that sort like (value, lower index first).
-__device__ __forceinline__ uint64_t key_of(float value, int64_t index) {
+__device__ __forceinline__ uint64_t key_of(float value, int index) {
   const unsigned bits = __float_as_uint(value + 0.0f);  // -0 and 0 are equal
   const uint64_t order = bits >> 31 ? ~bits : bits ^ 0x80000000u;
   return order << 32 | ~static_cast<uint32_t>(index);
@@ -20,7 +20,7 @@ __device__ __forceinline__ int32_t index_of(uint64_t key) { return static_cast<i
 
 // The bits of N elements; all where there is no mask.
 template <int N>
-__device__ __forceinline__ unsigned bits_of(const uint8_t* mask, int64_t first) {
+__device__ __forceinline__ unsigned bits_of(const uint8_t* mask, int first) {
   return mask == nullptr ? ~0u : static_cast<unsigned>(mask[first / 8]) >> (N == 1 ? first % 8 : 0);
 }
 
@@ -55,12 +55,12 @@ __global__ void __launch_bounds__(kThreads)
   log_probabilities += r * k;
   ids += r * k;
   if (mask != nullptr) mask += r * mask_bytes;
-  const int64_t begin = threadIdx.x * N, step = blockDim.x * N;
+  const int begin = threadIdx.x * N, step = blockDim.x * N;
 
   Normaliser norm;
   float best = -INFINITY;
-  int64_t index = -1;
-  for (int64_t c = begin; c < width; c += step) {
+  int index = -1;
+  for (int c = begin; c < width; c += step) {
     const unsigned bits = bits_of<N>(mask, c);
     float v[N];
     load(logits + c, v);
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) *found = 0;
   __syncthreads();
   if (index >= 0 && key >= threshold) {
-    for (int64_t c = begin; c < width; c += step) {
+    for (int c = begin; c < width; c += step) {
       const unsigned bits = bits_of<N>(mask, c);
       for (int i = 0; i < N; ++i) {
         const uint64_t other = key_of(logits[c + i], c + i);

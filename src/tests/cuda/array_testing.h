@@ -44,6 +44,11 @@ class OnDevice {
   std::vector<cuda::DeviceMemory> memory_;
 };
 
+// worst_error() of two results that are both rounded: bf16 may be one unit in the last place apart.
+inline double worst_difference(DType t, const Array& results, const Array& expected, double relative, double absolute) {
+  return worst_error(t, results, expected.values(), relative + (t == DType::kBF16 ? 1.0 / 256 : 0), absolute);
+}
+
 // The same result in every order of threads: result(OnDevice&) is an Array, or something else that has ==.
 template <class Result>
 auto in_any_order(cuda::Device& device, Result result) {

@@ -10,7 +10,8 @@ using cuda::Stream;
 
 namespace {
 
-// What a device computes of one or two arrays, and the CPU; `relative` is the error allowed beside it, 0: the same bits.
+// What a device computes of one or two arrays, and the CPU; `relative` is the error allowed beside it, 0: the same
+// bits.
 struct Case {
   const char* name;
   std::function<void(Stream, DType, int64_t, const void*, const void*, void*)> device;
@@ -77,7 +78,7 @@ TEST_CASE("cuda: elementwise kernels agree with the CPU's, in place too, whereve
     if (c.relative == 0)
       CHECK(y == expected);
     else
-      CHECK(worst_error(t, y, expected.values(), c.relative, c.absolute) <= 1);
+      CHECK(worst_difference(t, y, expected, c.relative, c.absolute) <= 1);
   }
 }
 
@@ -94,7 +95,7 @@ TEST_CASE("cuda: activations of extreme values") {
     void* const at = on(y);
     c.device(on.stream(), DType::kF32, 9, on(x), on(ones), at);
     on.read(at, y);
-    CHECK(worst_error(DType::kF32, y, expected.values(), 1e-6, 1e-6) <= 1);
+    CHECK(worst_difference(DType::kF32, y, expected, 1e-6, 1e-6) <= 1);
   }
 }
 
