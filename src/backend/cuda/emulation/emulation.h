@@ -21,10 +21,10 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 
-#define threadIdx (static_cast<const uint3&>(::nmt::cuda::emulation::place.thread))
-#define blockIdx (static_cast<const uint3&>(::nmt::cuda::emulation::place.block))
-#define blockDim (static_cast<const dim3&>(::nmt::cuda::emulation::place.threads))
-#define gridDim (static_cast<const dim3&>(::nmt::cuda::emulation::place.blocks))
+#define threadIdx (::nmt::cuda::emulation::place->thread)
+#define blockIdx (::nmt::cuda::emulation::place->block)
+#define blockDim (::nmt::cuda::emulation::place->threads)
+#define gridDim (::nmt::cuda::emulation::place->blocks)
 constexpr int warpSize = 32;
 
 // ---- threads that wait for each other -------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ inline void __syncwarp(unsigned mask = 0xffffffff) {
 
 namespace nmt::cuda::emulation {
 
-inline int lane() { return static_cast<int>(place.thread.x % 32); }
+inline int lane() { return static_cast<int>(place->thread.x % 32); }
 
 // The value of the lane `source`; NaN, or an absurd number, where that is not in the mask.
 template <class T>

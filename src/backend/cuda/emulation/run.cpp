@@ -22,7 +22,7 @@
 
 namespace nmt::cuda::emulation {
 
-constinit thread_local Place place;
+constinit thread_local const Place* place = nullptr;
 
 namespace {
 
@@ -102,6 +102,8 @@ class Engine {
   std::unique_ptr<GuardedMemory> shared_;
   uint64_t order_ = 0;  // 0: as threads are counted; else the state of the random generator
 
+  Place place_{};
+
   // The block. Ready: what can run, the running thread too.
   int threads_ = 0, alive_ = 0, at_barrier_ = 0;
   unsigned ready_warps_ = 0;
@@ -161,11 +163,12 @@ void Engine::run_blocks(dim3 blocks) {
       step = 1 + random() % (count - 1);
     } while (std::gcd(step, count) != 1);  // so that each block has its turn
   }
-  place.threads = dim3(static_cast<unsigned>(threads_));
-  place.blocks = blocks;
+  place_.threads = dim3(static_cast<unsigned>(threads_));
+  place_.blocks = blocks;
+  place = &place_;
   for (uint64_t i = 0; i < count; ++i) {
-    place.block = {static_cast<unsigned>(block % blocks.x), static_cast<unsigned>(block % layer / blocks.x),
-                   static_cast<unsigned>(block / layer)};
+    place_.block = {static_cast<unsigned>(block % blocks.x), static_cast<unsigned>(block % layer / blocks.x),
+                    static_cast<unsigned>(block / layer)};
     run_block();
     block = (block + step) % count;
   }
@@ -192,7 +195,7 @@ void Engine::run_block() {
 }
 
 std::string Engine::block() const {
-  return fmt::format("kernel {}, block ({}, {}, {})", kernel_, place.block.x, place.block.y, place.block.z);
+  return fmt::format("kernel {}, block ({}, {}, {})", kernel_, place_.block.x, place_.block.y, place_.block.z);
 }
 
 std::string Engine::here() const { return fmt::format("{}, thread {}", block(), current_); }
@@ -228,7 +231,7 @@ void Engine::run_threads() {
 void Engine::set_current(int thread, Fiber* fiber) {
   fiber_of_[thread] = fiber;
   current_ = thread;
-  place.thread.x = static_cast<unsigned>(thread);
+  place_.thread.x = static_cast<unsigned>(thread);
 }
 
 // Leaves this fiber; returns when somebody switches to it. kNone: the block is over.

@@ -27,12 +27,12 @@ void set_thread_order(uint64_t seed);
 
 // ---- for kernels ----------------------------------------------------------------------------------------------------
 
-// Where the running thread is.
+// Where the running thread is. (A pointer: GCC 12's sanitizer takes the address of a thread_local variable for null.)
 struct Place {
-  uint3 thread{}, block{};
+  uint3 thread, block;
   dim3 threads, blocks;
 };
-extern constinit thread_local Place place;
+extern constinit thread_local const Place* place;
 
 // The block's shared memory, 128-byte aligned, and its size.
 void* shared_memory();
