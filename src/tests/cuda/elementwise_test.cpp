@@ -10,7 +10,8 @@ using cuda::Stream;
 
 namespace {
 
-// What a device computes of one or two arrays, and the CPU; `relative` is the error allowed beside it, 0: the same bits.
+// What a device computes of one or two arrays, and the CPU; `relative` is the error allowed beside it, 0: the same
+// bits.
 struct Case {
   const char* name;
   std::function<void(Stream, DType, int64_t, const void*, const void*, void*)> device;
