@@ -1,5 +1,4 @@
 #include "backend/cuda/attention.cuh"
-
 #include "backend/cuda/kernels.h"
 
 namespace nmt::cuda {
@@ -8,9 +7,8 @@ namespace {
 // softmax(scale * Q K^T) V of a tile of queries, over tiles of keys (Milakov and Gimelshein 2018; Dao et al. 2022): the
 // sums so far are scaled anew where a larger score appears. Block (tile, head, part of the result's columns).
 template <class T, int kParts>
-__global__ void __launch_bounds__(kSimtThreads)
-    attention_kernel(Attention a, int64_t queries, bool aligned, const T* q, const T* k, const T* v, T* out,
-                     float* logsumexp) {
+__global__ void __launch_bounds__(kSimtThreads) attention_kernel(Attention a, int64_t queries, bool aligned, const T* q,
+                                                                 const T* k, const T* v, T* out, float* logsumexp) {
   const Tile tile = find_tile(a, a.q_begin, kTile);
   if (tile.first >= tile.queries) return;
   const int head = blockIdx.y, column = blockIdx.z * kParts * kTile;
@@ -19,7 +17,6 @@ __global__ void __launch_bounds__(kSimtThreads)
   const auto value_rows = head_rows(v, tile.key_begin, a.v_stride, head, a.d_v, tile.keys, aligned);
   const auto out_rows = head_rows(out, tile.query_begin, a.out_stride, head, a.d_v, tile.queries, aligned);
   const Keep keep(a, tile, head);
-  const float scale = a.scale * kLog2E;
   const int seen = a.causal && tile.first + kTile < tile.keys ? tile.first + kTile : tile.keys;
 
   auto* room = shared_memory<float>();
@@ -37,16 +34,16 @@ __global__ void __launch_bounds__(kSimtThreads)
       float most = largest[m];
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        s.at[m][n] = n < valid ? s.at[m][n] * scale : -kInfinity;
+        s.at[m][n] = n < valid ? s.at[m][n] * a.scale : -kInfinity;
         most = fmaxf(most, s.at[m][n]);
       }
       most = row_max(most);
-      const float shift = most == -kInfinity ? 0 : most, shrink = exp2f(largest[m] - shift);
+      const float shift = most == -kInfinity ? 0 : most, shrink = exponential(largest[m] - shift);
       largest[m] = most;
       total[m] *= shrink;
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        s.at[m][n] = exp2f(s.at[m][n] - shift);
+        s.at[m][n] = exponential(s.at[m][n] - shift);
         total[m] += s.at[m][n];
         if (keep.drops() && !is_kept(kept, row, first_column() + n)) s.at[m][n] = 0;
 #pragma unroll
@@ -72,8 +69,7 @@ __global__ void __launch_bounds__(kSimtThreads)
       store4(out_rows, query, column + part * kTile + first_column(), sums[part].at[m], factor);
     }
     if (blockIdx.z == 0 && first_column() == 0 && query < tile.queries) {
-      logsumexp[head * queries + tile.query_begin + query] =
-          total[m] == 0 ? -kInfinity : (largest[m] + log2f(total[m])) * kLn2;
+      logsumexp[head * queries + tile.query_begin + query] = total[m] == 0 ? -kInfinity : largest[m] + logf(total[m]);
     }
   }
 }
@@ -93,9 +89,8 @@ void attention(Stream s, DType t, const Attention& a, int64_t queries, const voi
             .z = divide_up(a.d_v, parts * kTile),
             .threads = kSimtThreads,
             .shared = 2 * kTileFloats * sizeof(float) + kKeptBytes},
-           parts == 1 ? attention_kernel<T, 1> : attention_kernel<T, 2>, a, queries, aligned,
-           static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(out),
-           logsumexp);
+           parts == 1 ? attention_kernel<T, 1> : attention_kernel<T, 2>, a, queries, aligned, static_cast<const T*>(q),
+           static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(out), logsumexp);
   });
 }
 
