@@ -31,7 +31,11 @@ function(nmt_add_test name)
   target_link_libraries(tests_${name} PRIVATE nmt_flags ${ARG_LIBRARIES} nmt_catch)
   add_dependencies(unit-tests tests_${name})
   add_test(NAME unit.${name} COMMAND tests_${name})
-  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 1200)
+  set(labels unit)
+  if(NMT_CUDA_MODE STREQUAL EMULATED AND name MATCHES "^(cuda|ops|nn|decode|train)$")
+    list(APPEND labels cuda-emulated)  # those that compute on a device, too
+  endif()
+  set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT 1200)
 endfunction()
 
 # nmt_add_app(NAME SOURCE LIBRARIES...): the executable NAME, installed.

@@ -19,7 +19,10 @@ class CudaBackend : public Backend {
   bool on_host() const override { return false; }
   std::string name() const override;
   void* allocate(size_t bytes) override { return device_.allocate(bytes); }
-  void free(void* memory) override { device_.free(memory); }
+  void free(void* memory) override {
+    device_.free(memory);
+    ++version_;  // other parameters may come to lie there
+  }
   void upload(void* to, const void* from, size_t bytes) override { device_.upload(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { device_.download(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override { device_.copy(to, from, bytes); }

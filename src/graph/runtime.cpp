@@ -77,7 +77,11 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
   const auto bytes = static_cast<size_t>(std::max(plan.bytes, Plan::kAlign));  // empty tensors have a place too
   if (bytes > arena_.bytes()) {
     arena_ = {};
-    arena_ = Buffer(backend_, bytes);
+    try {
+      arena_ = Buffer(backend_, bytes);
+    } catch (const Error& error) {
+      fail("the workspace of this batch: {} (smaller batches need less)", error.what());
+    }
   }
   const bool on_host = backend_->on_host();
   const auto inputs = on_host ? std::vector<void*>() : upload_inputs(graph);

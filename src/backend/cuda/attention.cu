@@ -17,7 +17,6 @@ __global__ void __launch_bounds__(kSimtThreads) attention_kernel(Attention a, in
   const auto value_rows = head_rows(v, tile.key_begin, a.v_stride, head, a.d_v, tile.keys, aligned);
   const auto out_rows = head_rows(out, tile.query_begin, a.out_stride, head, a.d_v, tile.queries, aligned);
   const Keep keep(a, tile, head);
-  const float scale = a.scale * kLog2E;
   const int seen = a.causal && tile.first + kTile < tile.keys ? tile.first + kTile : tile.keys;
 
   auto* room = shared_memory<float>();
@@ -35,16 +34,16 @@ __global__ void __launch_bounds__(kSimtThreads) attention_kernel(Attention a, in
       float most = largest[m];
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        s.at[m][n] = n < valid ? s.at[m][n] * scale : -kInfinity;
+        s.at[m][n] = n < valid ? s.at[m][n] * a.scale : -kInfinity;
         most = fmaxf(most, s.at[m][n]);
       }
       most = row_max(most);
-      const float shift = most == -kInfinity ? 0 : most, shrink = exp2f(largest[m] - shift);
+      const float shift = most == -kInfinity ? 0 : most, shrink = exponential(largest[m] - shift);
       largest[m] = most;
       total[m] *= shrink;
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        s.at[m][n] = exp2f(s.at[m][n] - shift);
+        s.at[m][n] = exponential(s.at[m][n] - shift);
         total[m] += s.at[m][n];
         if (keep.drops() && !is_kept(kept, row, first_column() + n)) s.at[m][n] = 0;
 #pragma unroll
@@ -70,8 +69,7 @@ __global__ void __launch_bounds__(kSimtThreads) attention_kernel(Attention a, in
       store4(out_rows, query, column + part * kTile + first_column(), sums[part].at[m], factor);
     }
     if (blockIdx.z == 0 && first_column() == 0 && query < tile.queries) {
-      logsumexp[head * queries + tile.query_begin + query] =
-          total[m] == 0 ? -kInfinity : (largest[m] + log2f(total[m])) * kLn2;
+      logsumexp[head * queries + tile.query_begin + query] = total[m] == 0 ? -kInfinity : largest[m] + logf(total[m]);
     }
   }
 }

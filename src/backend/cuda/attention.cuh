@@ -3,20 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 
-#include "backend/cuda/launch.cuh"
-#include "base/philox.h"
+#include "backend/cuda/philox.cuh"
+#include "backend/cuda/vectors.cuh"
 #include "tensor/arguments.h"
 
-// What the attention kernels share. Scores are kept in units of log2: exp2 is what a device computes.
+// What the attention kernels share.
 namespace nmt::cuda {
 
-constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
+constexpr float kLog2E = 1.44269504088896341f;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // ---- tiles of packed sentences --------------------------------------------------------------------------------------
 // Only the device knows where sentences begin. A grid has tile_slots(...) slots for their tiles of `size` rows:
@@ -58,7 +55,6 @@ class Keep {
  public:
   __device__ Keep(const Attention& a, const Tile& tile, int head)
       : dropout_(a.dropout),
-        threshold_(static_cast<unsigned>(lroundf(a.dropout.rate * 65536.0f))),
         first_(drops() ? head * a.weight_begin[a.sentences] + a.weight_begin[tile.sentence] : 0),
         keys_(tile.keys) {}
 
@@ -68,26 +64,15 @@ class Keep {
   // Bit i: whether the weight of this query and key `key + i` is kept, i < kBits: 8, 16, 24 or 32.
   template <int kBits>
   __device__ unsigned bits(int query, int key) const {
-    const auto element = static_cast<uint64_t>(first_ + static_cast<int64_t>(query) * keys_ + key);
+    const int64_t element = first_ + static_cast<int64_t>(query) * keys_ + key;
     uint64_t bits = 0;
 #pragma unroll
-    for (int b = 0; b <= kBits / 8; ++b) {
-      const uint64_t block = element / 8 + b;
-      const auto words = Philox4x32::generate(
-          {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), dropout_.op, dropout_.step},
-          {static_cast<uint32_t>(dropout_.seed), static_cast<uint32_t>(dropout_.seed >> 32)});
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        bits |= static_cast<uint64_t>((words[w] & 0xffff) >= threshold_) << (8 * b + 2 * w);
-        bits |= static_cast<uint64_t>((words[w] >> 16) >= threshold_) << (8 * b + 2 * w + 1);
-      }
-    }
+    for (int b = 0; b <= kBits / 8; ++b) bits |= uint64_t{kept_of_block(dropout_, element / 8 + b)} << (8 * b);
     return static_cast<unsigned>(bits >> (element % 8));
   }
 
  private:
   Dropout dropout_;
-  unsigned threshold_;
   int64_t first_;
   int keys_;
 };
@@ -125,44 +110,26 @@ inline bool quads_fit(DType t, const void* x, int64_t stride, int d) {
   return reinterpret_cast<uintptr_t>(x) % (4 * size_of(t)) == 0 && stride % 4 == 0 && d % 4 == 0;
 }
 
-__device__ __forceinline__ float4 unpack(float4 x) { return x; }
-__device__ __forceinline__ float4 unpack(uint2 x) {
-  return {__uint_as_float(x.x << 16), __uint_as_float(x.x & 0xffff0000), __uint_as_float(x.y << 16),
-          __uint_as_float(x.y & 0xffff0000)};
-}
-template <class T>
-using Vector4 = std::conditional_t<sizeof(T) == 4, float4, uint2>;
-
 // Elements column .. column + 3 of a row; zero outside of the rows.
 template <class T>
-__device__ __forceinline__ float4 load4(const Rows<const T>& x, int row, int column) {
+__device__ __forceinline__ void load4(const Rows<const T>& x, int row, int column, float (&to)[4]) {
+  const int count = row < x.count ? x.width - column : 0;
   const T* from = x.data + static_cast<int64_t>(row) * x.stride + column;
-  if (row >= x.count || column >= x.width) return {};
-  if (x.aligned) return unpack(*reinterpret_cast<const Vector4<T>*>(from));
-  const auto at = [&](int i) { return column + i < x.width ? to_float(from[i]) : 0.0f; };
-  return {at(0), at(1), at(2), at(3)};
+  if (x.aligned && count > 0) return load(from, to);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) to[i] = i < count ? to_float(from[i]) : 0;
 }
 
-__device__ __forceinline__ float4 packed(float4 x, float /*of the type*/) { return x; }
-__device__ __forceinline__ uint2 packed(float4 x, Bf16 /*of the type*/) {
-  const auto pair = [](float low, float high) {
-    return rounded<Bf16>(low).bits | static_cast<unsigned>(rounded<Bf16>(high).bits) << 16;
-  };
-  return {pair(x.x, x.y), pair(x.z, x.w)};
-}
-
+// The same elements become values * factor.
 template <class T>
 __device__ __forceinline__ void store4(const Rows<T>& x, int row, int column, const float (&values)[4], float factor) {
+  const int count = row < x.count ? x.width - column : 0;
   T* to = x.data + static_cast<int64_t>(row) * x.stride + column;
-  if (row >= x.count || column >= x.width) return;
-  if (x.aligned) {
-    *reinterpret_cast<Vector4<T>*>(to) =
-        packed({values[0] * factor, values[1] * factor, values[2] * factor, values[3] * factor}, T());
-    return;
-  }
+  const float scaled[] = {values[0] * factor, values[1] * factor, values[2] * factor, values[3] * factor};
+  if (x.aligned && count > 0) return store(scaled, to);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if (column + i < x.width) to[i] = rounded<T>(values[i] * factor);
+    if (i < count) to[i] = rounded<T>(scaled[i]);
   }
 }
 
@@ -172,7 +139,9 @@ __device__ __forceinline__ void load_tile(const Rows<const T>& x, int row, int c
 #pragma unroll 2
   for (int i = threadIdx.x; i < kTile * kTile / 4; i += kSimtThreads) {
     const int r = i / (kTile / 4), c = i % (kTile / 4) * 4;
-    *reinterpret_cast<float4*>(to + r * kPitch + c) = load4(x, row + r, column + c);
+    float values[4];
+    load4(x, row + r, column + c, values);
+    store(values, to + r * kPitch + c);
   }
 }
 
@@ -183,11 +152,10 @@ __device__ __forceinline__ void load_transposed(const Rows<const T>& x, int row,
 #pragma unroll 2
   for (int i = threadIdx.x; i < kTile * kChunk / 4; i += kSimtThreads) {
     const int r = i / 4 % kTile, c = (i / (4 * kTile) * 4 + i % 4) * 4;
-    const float4 values = load4(x, row + r, column + c);
-    to[c * kPitch + r] = values.x;
-    to[(c + 1) * kPitch + r] = values.y;
-    to[(c + 2) * kPitch + r] = values.z;
-    to[(c + 3) * kPitch + r] = values.w;
+    float values[4];
+    load4(x, row + r, column + c, values);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) to[(c + n) * kPitch + r] = values[n];
   }
 }
 
@@ -197,9 +165,9 @@ __device__ __forceinline__ void multiply(int depth, const float* a, const float*
   b += first_column();
 #pragma unroll 2
   for (int k = 0; k < depth; ++k) {
-    const float4 x = *reinterpret_cast<const float4*>(a + k * kPitch);
-    const float4 y = *reinterpret_cast<const float4*>(b + k * kPitch);
-    const float left[] = {x.x, x.y, x.z, x.w}, right[] = {y.x, y.y, y.z, y.w};
+    float left[4], right[4];
+    load(a + k * kPitch, left);
+    load(b + k * kPitch, right);
 #pragma unroll
     for (int m = 0; m < 4; ++m) {
 #pragma unroll
@@ -228,8 +196,8 @@ __device__ __forceinline__ Sums multiply_rows(const Rows<const T>& a, int a_row,
 __device__ __forceinline__ void store_transposed(const Sums& x, float* to) {
 #pragma unroll
   for (int n = 0; n < 4; ++n) {
-    *reinterpret_cast<float4*>(to + (first_column() + n) * kPitch + first_row()) = {x.at[0][n], x.at[1][n], x.at[2][n],
-                                                                                    x.at[3][n]};
+    const float column[] = {x.at[0][n], x.at[1][n], x.at[2][n], x.at[3][n]};
+    store(column, to + (first_column() + n) * kPitch + first_row());
   }
 }
 
@@ -244,6 +212,9 @@ __device__ __forceinline__ void fill_kept(const Keep& keep, int query, int key, 
 __device__ __forceinline__ bool is_kept(const uint16_t* kept, int row, int column) {
   return kept[row * (kTile / 16) + column / 16] >> column % 16 & 1;
 }
+
+// Differences of scores are small where it matters.
+__device__ __forceinline__ float exponential(float difference) { return exp2f(difference * kLog2E); }
 
 // Over the 16 threads of a row, for each of them.
 __device__ __forceinline__ float row_sum(float x) {

@@ -55,17 +55,16 @@ __device__ __forceinline__ Memory block_memory() {
 template <bool kKeysAreRows, class T>
 __device__ __forceinline__ unsigned weights(const Item<T>& x, int query, int key, const Memory& memory, Sums& p,
                                             Sums& dw) {
-  if (x.keep.drops()) fill_kept(x.keep, query, key, memory.kept);
   p = kKeysAreRows ? multiply_rows(x.k, key, x.q, query, memory.room)
                    : multiply_rows(x.q, query, x.k, key, memory.room);
+  if (x.keep.drops()) fill_kept(x.keep, query, key, memory.kept);  // between barriers
   dw = kKeysAreRows ? multiply_rows(x.v, key, x.dout, query, memory.room)
                     : multiply_rows(x.dout, query, x.v, key, memory.room);
-  const float scale = x.scale * kLog2E;
   float shift[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int row = query + (kKeysAreRows ? first_column() : first_row()) + i;
-    shift[i] = row < x.q.count ? x.logsumexp[row] * kLog2E : 0;
+    shift[i] = row < x.q.count ? x.logsumexp[row] : 0;
   }
   unsigned kept = 0;
 #pragma unroll
@@ -76,7 +75,7 @@ __device__ __forceinline__ unsigned weights(const Item<T>& x, int query, int key
       const int i = kKeysAreRows ? column : row, j = kKeysAreRows ? row : column;
       const bool seen = query + i < x.q.count && key + j < x.k.count && (!x.causal || key + j <= query + i);
       const bool keep = !x.keep.drops() || is_kept(memory.kept, i, j);
-      p.at[m][n] = seen ? exp2f(p.at[m][n] * scale - shift[kKeysAreRows ? n : m]) : 0;
+      p.at[m][n] = seen ? exponential(p.at[m][n] * x.scale - shift[kKeysAreRows ? n : m]) : 0;
       dw.at[m][n] = keep ? dw.at[m][n] * x.keep.scale() : 0;
       kept |= static_cast<unsigned>(keep) << (4 * m + n);
     }

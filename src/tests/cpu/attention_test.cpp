@@ -3,206 +3,18 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
 #include "base/philox.h"
 #include "tests/catch.h"
-#include "tests/cpu/kernel_testing.h"
+#include "tests/cpu/attention_testing.h"
 
 using namespace nmt;
-using testing::Array;
+using namespace nmt::testing;
 
 namespace {
-
-using Reals = std::vector<double>;
-
-constexpr double kUntouched = 77;
-
-// Element i of an array, as kernels take their arguments.
-const void* at(DType t, const Array& x, int64_t i) { return static_cast<const char*>(x.data()) + i * size_of(t); }
-void* at(DType t, Array& x, int64_t i) { return static_cast<char*>(x.data()) + i * size_of(t); }
-
-Array random_array(DType t, int64_t n, uint64_t seed) {
-  return Array(t, testing::random_values(static_cast<size_t>(n), seed));
-}
-
-Array filled(DType t, size_t n) { return Array(t, Reals(n, kUntouched)); }
-
-// Allowed error: bf16 results are rounded to 8 bits, half a unit is at most 2^-8 of the value; sums in float32 are off
-// by a small part of the array's largest element, in whatever order they run.
-double tolerance(DType t, double value, double largest) {
-  return (t == DType::kBF16 ? std::abs(value) / 256 : 0.0) + 4e-6 * largest + 1e-7;
-}
-
-// ---- the reference: one sentence, one head, float64 -------------------------------------------------------------
-
-struct Head {
-  int64_t queries, keys, d_k, d_v;
-  double scale;
-  bool causal;
-  Reals q, k, v, factor;  // factor: per weight 0 or 1 / (1 - rate)
-};
-
-struct Forward {
-  Reals p, out, logsumexp;
-};
-
-Forward forward(const Head& h) {
-  Forward f{Reals(h.queries * h.keys), Reals(h.queries * h.d_v), Reals(h.queries)};
-  for (int64_t i = 0; i < h.queries; ++i) {
-    const int64_t seen = h.causal ? std::min(i + 1, h.keys) : h.keys;
-    double* p = f.p.data() + i * h.keys;
-    double total = 0;
-    for (int64_t j = 0; j < seen; ++j) {
-      for (int64_t c = 0; c < h.d_k; ++c) p[j] += h.scale * h.q[i * h.d_k + c] * h.k[j * h.d_k + c];
-      total += std::exp(p[j]);
-    }
-    f.logsumexp[i] = std::log(total);
-    for (int64_t j = 0; j < seen; ++j) {
-      p[j] = std::exp(p[j]) / total;
-      for (int64_t c = 0; c < h.d_v; ++c) f.out[i * h.d_v + c] += p[j] * h.factor[i * h.keys + j] * h.v[j * h.d_v + c];
-    }
-  }
-  return f;
-}
-
-struct Gradient {
-  Reals dq, dk, dv;
-};
-
-Gradient backward(const Head& h, const Reals& dout) {
-  const Forward f = forward(h);
-  Gradient g{Reals(h.q.size()), Reals(h.k.size()), Reals(h.v.size())};
-  Reals dp(h.keys);
-  for (int64_t i = 0; i < h.queries; ++i) {
-    const double* p = f.p.data() + i * h.keys;
-    const double* factor = h.factor.data() + i * h.keys;
-    double mean = 0;
-    for (int64_t j = 0; j < h.keys; ++j) {
-      dp[j] = 0;
-      for (int64_t c = 0; c < h.d_v; ++c) {
-        dp[j] += factor[j] * dout[i * h.d_v + c] * h.v[j * h.d_v + c];
-        g.dv[j * h.d_v + c] += p[j] * factor[j] * dout[i * h.d_v + c];
-      }
-      mean += p[j] * dp[j];
-    }
-    for (int64_t j = 0; j < h.keys; ++j) {
-      for (int64_t c = 0; c < h.d_k; ++c) {
-        g.dq[i * h.d_k + c] += h.scale * p[j] * (dp[j] - mean) * h.k[j * h.d_k + c];
-        g.dk[j * h.d_k + c] += h.scale * p[j] * (dp[j] - mean) * h.q[i * h.d_k + c];
-      }
-    }
-  }
-  return g;
-}
-
-// ---- a case: packed sentences; q, k and v are column ranges of wider rows ----------------------------------------
-
-struct Case {
-  DType type;
-  int heads, d_k, d_v;
-  bool causal;
-  float rate;
-  std::vector<int32_t> queries, keys;  // lengths
-};
-
-struct Problem {
-  explicit Problem(const Case& c) : type(c.type), q(c.type, 0), kv(c.type, 0), dout(c.type, 0) {
-    for (size_t s = 0; s < c.queries.size(); ++s) {
-      q_begin.push_back(q_begin.back() + c.queries[s]);
-      k_begin.push_back(k_begin.back() + c.keys[s]);
-      weight_begin.push_back(weight_begin.back() + static_cast<int64_t>(c.queries[s]) * c.keys[s]);
-    }
-    const int64_t kv_stride = c.heads * (c.d_k + c.d_v) + 5, q_stride = c.heads * c.d_k + 3;
-    const int64_t out_stride = c.heads * c.d_v + 1;
-    a = {static_cast<int64_t>(c.queries.size()),
-         q_begin.data(),
-         k_begin.data(),
-         weight_begin.data(),
-         c.heads,
-         c.d_k,
-         c.d_v,
-         1 / std::sqrt(static_cast<float>(c.d_k)),
-         c.causal,
-         {c.rate, 3, 12345, 0x123456789ABCDEF0ull},
-         q_stride,
-         kv_stride,
-         kv_stride,
-         out_stride};
-    q = random_array(type, q_begin.back() * q_stride, 1);
-    kv = random_array(type, k_begin.back() * kv_stride, 2);
-    dout = random_array(type, q_begin.back() * out_stride, 3);
-  }
-
-  int64_t items() const { return a.sentences * a.heads; }
-  int64_t v_column() const { return a.heads * a.d_k; }
-
-  void attention(int64_t begin, int64_t end, Array& out, std::vector<float>& logsumexp) const {
-    cpu::attention(type, a, begin, end, q.data(), kv.data(), at(type, kv, v_column()), out.data(), logsumexp.data());
-  }
-
-  void attention_backward(int64_t begin, int64_t end, const std::vector<float>& logsumexp, Array& dq,
-                          Array& dkv) const {
-    cpu::attention_backward(type, a, begin, end, q.data(), kv.data(), at(type, kv, v_column()), logsumexp.data(),
-                            dout.data(), dq.data(), dkv.data(), at(type, dkv, v_column()));
-  }
-
-  Head head(int64_t item) const {
-    const int64_t s = item / a.heads, h = item % a.heads;
-    Head x{q_begin[s + 1] - q_begin[s], k_begin[s + 1] - k_begin[s], a.d_k, a.d_v, a.scale, a.causal, {}, {}, {}, {}};
-    x.q = columns(q, q_begin[s], x.queries, a.q_stride, h * a.d_k, a.d_k);
-    x.k = columns(kv, k_begin[s], x.keys, a.k_stride, h * a.d_k, a.d_k);
-    x.v = columns(kv, k_begin[s], x.keys, a.v_stride, v_column() + h * a.d_v, a.d_v);
-    x.factor.assign(x.queries * x.keys, 1);
-    if (a.dropout.rate > 0) {
-      std::vector<uint8_t> mask(x.factor.size());
-      const int64_t first = h * weight_begin.back() + weight_begin[s];
-      cpu::dropout_mask(a.dropout, first, first + x.queries * x.keys, mask.data());
-      for (size_t i = 0; i < mask.size(); ++i) x.factor[i] = mask[i] / (1 - static_cast<double>(a.dropout.rate));
-    }
-    return x;
-  }
-
-  static Reals columns(const Array& x, int64_t row, int64_t rows, int64_t stride, int64_t column, int64_t width) {
-    Reals r;
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t c = 0; c < width; ++c) r.push_back(x[(row + i) * stride + column + c]);
-    }
-    return r;
-  }
-
-  DType type;
-  std::vector<int32_t> q_begin{0}, k_begin{0};
-  std::vector<int64_t> weight_begin{0};
-  Attention a;
-  Array q, kv, dout;  // kv: columns of k, then of v
-};
-
-void check_close(DType t, const Reals& expected, const Reals& actual) {
-  REQUIRE(expected.size() == actual.size());
-  double largest = 0;
-  for (double x : expected) largest = std::max(largest, std::abs(x));
-  int64_t wrong = 0;
-  double worst = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double error = std::abs(expected[i] - actual[i]);
-    if (!(error <= tolerance(t, expected[i], largest))) ++wrong;  // also NaN
-    worst = std::max(worst, error);
-  }
-  INFO("largest " << largest << ", worst error " << worst);
-  CHECK(wrong == 0);
-}
-
-// Columns [from, stride) of every row still hold what was there.
-bool untouched(const Array& x, size_t stride, size_t from) {
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (i % stride >= from && x[i] != kUntouched) return false;
-  }
-  return true;
-}
 
 void check_with_target(const Case& c) {
   const Problem p(c);
@@ -213,34 +25,12 @@ void check_with_target(const Case& c) {
   std::vector<float> logsumexp(c.heads * p.q_begin.back(), kUntouched);
   p.attention(0, p.items(), out, logsumexp);
   p.attention_backward(0, p.items(), logsumexp, dq, dkv);
-  CHECK(untouched(out, p.a.out_stride, c.heads * c.d_v));
-  CHECK(untouched(dq, p.a.q_stride, c.heads * c.d_k));
-  CHECK(untouched(dkv, p.a.k_stride, c.heads * (c.d_k + c.d_v)));
-
-  for (int64_t item = 0; item < p.items(); ++item) {
-    const int64_t s = item / c.heads, h = item % c.heads;
-    INFO("sentence " << s << " of " << c.queries[s] << " queries and " << c.keys[s] << " keys, head " << h);
-    const Head head = p.head(item);
-    const Forward f = forward(head);
-    check_close(c.type, f.out, Problem::columns(out, p.q_begin[s], head.queries, p.a.out_stride, h * c.d_v, c.d_v));
-    const float* l = logsumexp.data() + h * p.q_begin.back() + p.q_begin[s];
-    if (head.keys > 0) {
-      check_close(DType::kF32, f.logsumexp, Reals(l, l + head.queries));
-    } else {
-      CHECK(std::all_of(l, l + head.queries, [](float x) { return x == -std::numeric_limits<float>::infinity(); }));
-    }
-    const Gradient g =
-        backward(head, Problem::columns(p.dout, p.q_begin[s], head.queries, p.a.out_stride, h * c.d_v, c.d_v));
-    check_close(c.type, g.dq, Problem::columns(dq, p.q_begin[s], head.queries, p.a.q_stride, h * c.d_k, c.d_k));
-    check_close(c.type, g.dk, Problem::columns(dkv, p.k_begin[s], head.keys, p.a.k_stride, h * c.d_k, c.d_k));
-    check_close(c.type, g.dv,
-                Problem::columns(dkv, p.k_begin[s], head.keys, p.a.v_stride, p.v_column() + h * c.d_v, c.d_v));
-  }
+  check_results(p, out, logsumexp, dq, dkv);
 }
 
 void check(const Case& c) {
-  for (int64_t target : testing::targets()) {
-    const testing::Target use(target);
+  for (int64_t target : targets()) {
+    const Target use(target);
     check_with_target(c);
   }
 }
@@ -358,8 +148,8 @@ TEST_CASE("attention over a cache agrees with the float64 reference, whatever th
     cpu::attention_cached(type, heads, d_k, d_v, scale, begin, end, q.data(), q_stride, k.data(), k_stride, v.data(),
                           v_stride, entry.data(), kStride, length.data(), out.data(), out_stride);
   };
-  for (int64_t target : testing::targets()) {
-    const testing::Target use(target);
+  for (int64_t target : targets()) {
+    const Target use(target);
     Array out = filled(type, kRows * out_stride);
     run(0, kRows * heads, out);
     CHECK(untouched(out, out_stride, heads * d_v));

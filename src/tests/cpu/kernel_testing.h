@@ -65,6 +65,7 @@ class Array {
   size_t size() const { return size_; }
   void* data() { return bytes_.data(); }
   const void* data() const { return bytes_.data(); }
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
   const float* f32() const { return reinterpret_cast<const float*>(bytes_.data()); }
   float* f32() { return reinterpret_cast<float*>(bytes_.data()); }
 

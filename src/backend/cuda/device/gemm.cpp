@@ -4,15 +4,14 @@
 #include <memory>
 #include <tuple>
 
-#include <cublasLt.h>
-
+#include "backend/cuda/device/cublas.h"
 #include "base/error.h"
 
 namespace nmt::cuda {
 namespace {
 
 void check_blas(cublasStatus_t status, const char* doing) {
-  if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt: {}: {}", doing, cublasLtGetStatusString(status));
+  if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt: {}: {}", doing, CublasLt::get().status_string(status));
 }
 
 cudaDataType_t type_of(DType t) { return t == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
@@ -30,29 +29,28 @@ struct Described {
   Described& operator=(const Described&) = delete;
   ~Described() {
     for (cublasLtMatrixLayout_t layout : {a, b, y})
-      if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
-    if (operation != nullptr) cublasLtMatmulDescDestroy(operation);
+      if (layout != nullptr) CublasLt::get().destroy_layout(layout);
+    if (operation != nullptr) CublasLt::get().destroy_operation(operation);
   }
 };
 
 template <class T>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value), "describing a product");
+  check_blas(CublasLt::get().set_operation(operation, attribute, &value, sizeof value), "describing a product");
 }
 
 cublasLtMatrixLayout_t layout(DType t, int64_t rows, int64_t columns, int64_t count) {
   cublasLtMatrixLayout_t made;
-  check_blas(
-      cublasLtMatrixLayoutCreate(&made, type_of(t), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows),
-      "describing a matrix");
+  check_blas(CublasLt::get().create_layout(&made, type_of(t), static_cast<uint64_t>(rows),
+                                           static_cast<uint64_t>(columns), rows),
+             "describing a matrix");
   if (count > 1) {
     const auto batches = static_cast<int32_t>(count);
     const int64_t stride = rows * columns;
-    check_blas(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches),
+    check_blas(CublasLt::get().set_layout(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches),
                "describing a matrix");
-    check_blas(
-        cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
-        "describing a matrix");
+    check_blas(CublasLt::get().set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+               "describing a matrix");
   }
   return made;
 }
@@ -75,14 +73,14 @@ struct Products::Implementation {
 };
 
 Products::Products(Device& device) : implementation_(new Implementation), device_(device) {
-  check_blas(cublasLtCreate(&implementation_->handle), "starting");
+  check_blas(CublasLt::get().create(&implementation_->handle), "starting");
   implementation_->workspace = device.allocate(kWorkspace);
 }
 
 Products::~Products() {
   implementation_->known.clear();
   device_.free(implementation_->workspace);
-  cublasLtDestroy(implementation_->handle);
+  CublasLt::get().destroy(implementation_->handle);
   delete implementation_;
 }
 
@@ -92,7 +90,7 @@ namespace {
 std::unique_ptr<Described> describe(cublasLtHandle_t handle, const Product& p, const void* a, const void* b,
                                     const void* y) {
   auto d = std::make_unique<Described>();
-  check_blas(cublasLtMatmulDescCreate(&d->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  check_blas(CublasLt::get().create_operation(&d->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
   set(d->operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(d->operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   const bool relu = p.activation == Activation::kRelu, bias = p.bias != nullptr;
@@ -106,10 +104,9 @@ std::unique_ptr<Described> describe(cublasLtHandle_t handle, const Product& p, c
   d->a = p.transpose_a ? layout(p.t, p.m, p.k, p.count) : layout(p.t, p.k, p.m, p.count);
   d->y = layout(p.ty, p.n, p.m, p.count);
   cublasLtMatmulPreference_t preference;
-  check_blas(cublasLtMatmulPreferenceCreate(&preference), "looking for an algorithm");
+  check_blas(CublasLt::get().create_preference(&preference), "looking for an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
-               "looking for an algorithm");
+    check_blas(CublasLt::get().set_preference(preference, attribute, &value, sizeof value), "looking for an algorithm");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b));
@@ -119,8 +116,8 @@ std::unique_ptr<Described> describe(cublasLtHandle_t handle, const Product& p, c
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle, d->operation, d->b, d->a, d->y, d->y, preference, 1, &found, &count);
-  cublasLtMatmulPreferenceDestroy(preference);
+      CublasLt::get().heuristic(handle, d->operation, d->b, d->a, d->y, d->y, preference, 1, &found, &count);
+  CublasLt::get().destroy_preference(preference);
   if (status != CUBLAS_STATUS_SUCCESS || count == 0)
     fail("cuBLASLt has no product [{}, {}] x [{}, {}] of {} into {}", p.m, p.k, p.k, p.n, name_of(p.t), name_of(p.ty));
   d->algorithm = found.algo;
@@ -150,10 +147,10 @@ void Products::multiply(const Product& p, const void* a, const void* b, void* y)
   if (described == nullptr) described = describe(i.handle, p, a, b, y);
   if (p.bias != nullptr) set(described->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   const float one = 1, beta = p.accumulate ? 1 : 0;
-  check_blas(
-      cublasLtMatmul(i.handle, described->operation, &one, b, described->b, a, described->a, &beta, y, described->y, y,
-                     described->y, &described->algorithm, i.workspace, kWorkspace, device_.stream()),
-      "multiplying");
+  check_blas(CublasLt::get().matmul(i.handle, described->operation, &one, b, described->b, a, described->a, &beta, y,
+                                    described->y, y, described->y, &described->algorithm, i.workspace, kWorkspace,
+                                    device_.stream()),
+             "multiplying");
 }
 
 }  // namespace nmt::cuda
