@@ -149,7 +149,7 @@ __device__ __forceinline__ void load_tile(const Rows<const T>& x, int row, int c
 // writes meet in a bank.
 template <class T>
 __device__ __forceinline__ void load_transposed(const Rows<const T>& x, int row, int column, float* to) {
-#pragma unroll 2
+#pragma unroll 1
   for (int i = threadIdx.x; i < kTile * kChunk / 4; i += kSimtThreads) {
     const int r = i / 4 % kTile, c = (i / (4 * kTile) * 4 + i % 4) * 4;
     float values[4];
