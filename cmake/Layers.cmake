@@ -1,9 +1,12 @@
 # nmt_add_layer(NAME FOLDER [DEPENDS LAYERS...] [PRIVATE LIBRARIES...]): the static library nmt_NAME of all sources in
-# src/FOLDER. DEPENDS: layers and libraries that its headers include; PRIVATE: libraries that its sources alone include.
+# src/FOLDER, without those named *_cuda.cpp where there is no CUDA. DEPENDS: layers and libraries that its headers include; PRIVATE: libraries that its sources alone include.
 # Tests of the layer are the files in src/tests/NAME; they make the executable tests_NAME.
 function(nmt_add_layer name folder)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
+  if(NOT TARGET nmt_cuda)
+    list(FILTER sources EXCLUDE REGEX "_cuda\\.cpp$")
+  endif()
   if(sources)
     add_library(nmt_${name} STATIC ${sources})
     target_link_libraries(nmt_${name} PUBLIC nmt_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
@@ -28,7 +31,11 @@ function(nmt_add_test name)
   target_link_libraries(tests_${name} PRIVATE nmt_flags ${ARG_LIBRARIES} nmt_catch)
   add_dependencies(unit-tests tests_${name})
   add_test(NAME unit.${name} COMMAND tests_${name})
-  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 1200)
+  set(labels unit)
+  if(NMT_CUDA_MODE STREQUAL EMULATED AND name MATCHES "^(cuda|ops|nn|decode|train)$")
+    list(APPEND labels cuda-emulated)  # those that compute on a device, too
+  endif()
+  set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT 1200)
 endfunction()
 
 # nmt_add_app(NAME SOURCE LIBRARIES...): the executable NAME, installed.

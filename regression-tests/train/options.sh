@@ -21,6 +21,7 @@ clip-norm                   | model | --optimizer-params 0.9 0.98 1 | --clip-nor
 config                      | model | | --config seed.cfg
 cpu-threads                 | log   | | --cpu-threads 2
 dec-depth                   | model | | --dec-depth 2
+devices                     | code  | | --devices 99
 dim-emb                     | model | | --dim-emb 20
 disp-freq                   | log   | | --disp-freq 2u
 dry-run                     | files | | --dry-run
@@ -33,6 +34,7 @@ help                        | out   | | --help
 keep-last                   | files | --save-freq 2u | --keep-last 1
 label-smoothing             | model | | --label-smoothing 0.2
 learn-rate                  | model | | --learn-rate 0.01
+list-devices                | out   | | --list-devices
 log                         | files | | --log log.txt
 log-gradients               | log   | | --log-gradients
 log-json                    | files | | --log-json log.json

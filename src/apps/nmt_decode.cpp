@@ -24,6 +24,7 @@ struct DecodeOptions {
   SearchOptions search;
   LineLimits batch;
   int maxi_batch = 1000, threads = 0;
+  std::vector<std::string> devices = {"cpu"};
   bool scores = false, quiet = false, profile = false;
 
   void declare(Options& o) {
@@ -46,6 +47,7 @@ struct DecodeOptions {
     o.add("maxi-batch", maxi_batch, "Lines read ahead and sorted by length; fewer where no more are there yet")
         .range(1, 1e7);
     o.group("Computing");
+    declare_devices(o, devices);
     declare_threads(o, threads);
     o.add("precision", precision, "Of matrix products and activations; int8: products of bytes, the rest in bf16")
         .choices({"f32", "bf16", "int8"});
@@ -170,11 +172,12 @@ void decode(const DecodeOptions& options) {
   std::unique_ptr<TextReader> targets;
   if (!options.score_targets.empty()) targets = std::make_unique<TextReader>(options.score_targets, OnNul::kReplace);
 
+  const auto backend = backend_of(only_device(options.devices));
   std::vector<std::unique_ptr<Model>> models;
   std::vector<Scorer> scorers;
   Vocabularies vocabularies;
   for (size_t i = 0; i < paths.size(); ++i) {
-    models.push_back(Model::load(paths[i]));
+    models.push_back(Model::load(paths[i], backend));
     scorers.push_back({&models[i]->transformer, &models[i]->parameters, 1});
     if (!options.weights.empty()) scorers[i].weight = options.weights[i];
     auto loaded = load_vocabularies(*models[i], paths[i], options.vocabs);
@@ -187,9 +190,10 @@ void decode(const DecodeOptions& options) {
   }
 
   const bool bf16 = options.precision == "bf16";
-  if (bf16 && !cpu::has_fast_bf16()) log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
+  if (bf16 && backend->on_host() && !cpu::has_fast_bf16())
+    log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
   const bool int8 = options.precision == "int8";
-  Runtime runtime(threads_or_all(options.threads), bf16 || int8 ? DType::kBF16 : DType::kF32, int8);
+  Runtime runtime(threads_or_all(options.threads), bf16 || int8 ? DType::kBF16 : DType::kF32, int8, backend);
   runtime.profile.times_ops = options.profile;
   runtime.weights().on_packed = [&](std::span<const float> values) {
     for (const auto& model : models) model->release(values);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "config/app.h"
 #include "train/trainer.h"
 
@@ -6,6 +8,7 @@ int main(int argc, char** argv) {
   nmt::TrainOptions options;
   options.declare(app.options());
   app.prepare([&] {
+    if (options.list_devices) return;
     options.apply_task(app.options());
     options.validate();
   });
@@ -14,6 +17,10 @@ int main(int argc, char** argv) {
       "  nmt-train --task transformer-base --train-sets train.en train.de --vocabs vocab.spm \\\n"
       "      --valid-sets dev.en dev.de --valid-metrics cross-entropy bleu --model model.safetensors");
   app.run([&] {
+    if (options.list_devices) {
+      fmt::print("{}", nmt::device_list());
+      return;
+    }
     nmt::Trainer trainer(options, app.options().dump());
     if (options.dry_run)
       trainer.dry_run();

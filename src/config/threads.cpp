@@ -3,10 +3,21 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/error.h"
+
 namespace nmt {
 
 Option& declare_threads(Options& options, int& threads) {
   return options.add("cpu-threads", threads, "Threads; 0: one a core").range(0, 4096);
+}
+
+Option& declare_devices(Options& options, std::vector<std::string>& devices) {
+  return options.add("devices", devices, "Where to compute: cpu, or the number of a GPU");
+}
+
+const std::string& only_device(const std::vector<std::string>& devices) {
+  require(devices.size() == 1, "--devices: {} devices, but only one is used at a time", devices.size());
+  return devices.front();
 }
 
 int threads_or_all(int threads) {

@@ -35,7 +35,8 @@ Decoder::~Decoder() = default;
 void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
                         const SearchDone& done) {
   const auto threads = static_cast<size_t>(runtime_.pool().size());
-  const bool many = threads > 1 && static_cast<int64_t>(sources.size() / threads) >= limits.sentences / 2;
+  const bool many = runtime_.backend()->on_host() && threads > 1 &&
+                    static_cast<int64_t>(sources.size() / threads) >= limits.sentences / 2;
   if (many) return translate_apart(sources, limits, done);
   SourceQueue queue(sources);
   together_.translate(queue, limits, done);

@@ -64,12 +64,13 @@ class Search::Member {
     graph.run(made);
     for (size_t i = 0; i < made.size(); ++i) {
       const auto width = static_cast<size_t>(made[i].shape()[1]) * size_of(made[i].dtype());
-      auto& to = layers_[i].source;
-      to.resize(std::max(to.size(), static_cast<size_t>(source_rows) * width));
+      Buffer& to = layers_[i].source;
+      grow(to, static_cast<size_t>(source_rows) * width);
+      const auto* from = static_cast<const std::byte*>(graph.place(made[i]));
       for (size_t s = 0; s < begun.rows.size(); ++s) {
         const auto first = static_cast<size_t>(source.begin[s]), last = static_cast<size_t>(source.begin[s + 1]);
-        std::memcpy(to.data() + static_cast<size_t>(begun.rows[s]) * width,
-                    graph.data<std::byte>(made[i]) + first * width, (last - first) * width);
+        runtime_.backend()->copy(to.data() + static_cast<size_t>(begun.rows[s]) * width, from + first * width,
+                                 (last - first) * width);
       }
     }
   }
@@ -114,8 +115,16 @@ class Search::Member {
 
  private:
   struct Layer {
-    AlignedVector<std::byte> source, keys, values;
+    Buffer source, keys, values;
   };
+
+  // Memory for at least so many bytes; what is there stays.
+  void grow(Buffer& memory, size_t bytes) {
+    if (bytes <= memory.bytes()) return;
+    Buffer larger(runtime_.backend(), std::max(bytes, memory.bytes() * 3 / 2));
+    runtime_.backend()->copy(larger.data(), memory.data(), memory.bytes());
+    memory = std::move(larger);
+  }
 
   Expr step(Leaves& leaves, const Sentences& batch) {
     const CacheRows& rows = batch.cache;
@@ -123,8 +132,8 @@ class Search::Member {
     const auto capacity = static_cast<size_t>(rows.capacity());
     caches_.clear();
     for (Layer& layer : layers_) {
-      layer.keys.resize(std::max(layer.keys.size(), capacity * width * static_cast<size_t>(config().d_k())));
-      layer.values.resize(std::max(layer.values.size(), capacity * width * static_cast<size_t>(config().d_v())));
+      grow(layer.keys, capacity * width * static_cast<size_t>(config().d_k()));
+      grow(layer.values, capacity * width * static_cast<size_t>(config().d_v()));
       caches_.push_back({layer.keys.data(), layer.values.data(), layer.source.data()});
     }
     return transformer_.step(leaves, {.ids = batch.ids,

@@ -26,6 +26,7 @@ struct Fill {
   std::vector<Spec> infer(std::span<const Spec>) const { return {spec}; }
   void backward(Backprop&) const {}
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   bool operator==(const Fill&) const = default;
 };
 
@@ -35,6 +36,7 @@ struct Add {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 0; }
   double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const Add&) const = default;
@@ -49,6 +51,8 @@ struct SumLeading {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
+  int64_t cuda_scratch(std::span<const Spec> in) const;
   int64_t scratch(std::span<const Spec> in) const;
   double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const SumLeading&) const = default;

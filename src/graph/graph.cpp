@@ -11,22 +11,27 @@ namespace nmt {
 const Spec& Expr::spec() const { return graph_->spec(value_); }
 
 Expr Graph::input(const Spec& spec, const void* data, bool needs_gradient) {
-  Node node;
-  node.outputs = {spec};
-  node.data = const_cast<void*>(data);
-  node.needs_gradient = needs_gradient;
-  nodes_.push_back(std::move(node));
-  return {this, {static_cast<int32_t>(nodes_.size()) - 1, 0}};
-}
-
-Expr Graph::parameter(const Shape& shape, const float* value, float* gradient) {
-  Expr leaf = input({shape, DType::kF32}, value, gradient != nullptr);
-  nodes_.back().gradient = gradient;
-  nodes_.back().parameter = true;
+  const Expr leaf = state(spec, const_cast<void*>(data));
+  nodes_.back().input = true;
+  nodes_.back().needs_gradient = needs_gradient;
   return leaf;
 }
 
-Expr Graph::state(const Spec& spec, void* data) { return input(spec, data); }
+Expr Graph::parameter(const Shape& shape, const float* value, float* gradient) {
+  const Expr leaf = state({shape, DType::kF32}, const_cast<float*>(value));
+  nodes_.back().gradient = gradient;
+  nodes_.back().parameter = true;
+  nodes_.back().needs_gradient = gradient != nullptr;
+  return leaf;
+}
+
+Expr Graph::state(const Spec& spec, void* data) {
+  Node node;
+  node.outputs = {spec};
+  node.data = data;
+  nodes_.push_back(std::move(node));
+  return {this, {static_cast<int32_t>(nodes_.size()) - 1, 0}};
+}
 
 Expr Graph::append(const Op& op, std::initializer_list<Expr> inputs, std::vector<int32_t> sinks) {
   return append(op, std::span(inputs.begin(), inputs.size()), std::move(sinks));
@@ -115,13 +120,23 @@ void Graph::run(std::span<const Expr> outputs) {
   runtime_.execute(*this, outputs);
 }
 
-const void* Graph::data(Expr of) const {
+void* Graph::place(Expr of) const {
   const Node& node = nodes_[static_cast<size_t>(of.value().node)];
   if (!node.op) return node.data;
   const size_t place = first_place_.at(static_cast<size_t>(of.value().node)) + static_cast<size_t>(of.value().output);
   check(place < places_.size() && places_[place] != nullptr, "data: {} was not among the outputs of run()",
         node.op.name());
   return places_[place];
+}
+
+const void* Graph::data(Expr of) const {
+  void* memory = place(of);
+  Backend& backend = *runtime_.backend();
+  if (backend.on_host() || nodes_[static_cast<size_t>(of.value().node)].input) return memory;
+  const size_t key = first_place_.at(static_cast<size_t>(of.value().node)) + static_cast<size_t>(of.value().output);
+  const auto [it, fresh] = downloaded_.try_emplace(key, static_cast<size_t>(of.spec().bytes()));
+  if (fresh) backend.download(it->second.data(), memory, it->second.size());
+  return it->second.data();
 }
 
 Expr Backprop::gradient(int o) const {

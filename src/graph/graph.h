@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,8 +47,9 @@ struct Node {
   std::vector<Spec> outputs;
   std::vector<int32_t> uses;   // by output: how many inputs of living nodes read it
   std::vector<int32_t> sinks;  // by output: the parameter whose gradient buffer it adds to, or -1; empty: none
-  void* data = nullptr;        // a leaf's
+  void* data = nullptr;        // a leaf's; memory of the backend but for inputs, which lie on the host
   float* gradient = nullptr;   // a parameter's: where its gradient is accumulated
+  bool input = false;          // a leaf of the caller's on the host
   bool parameter = false;      // a leaf whose packed copies are kept between runs
   bool needs_gradient = false;
 };
@@ -60,10 +62,13 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // Data of the caller's that must live until run() returns. Gradients of inputs are available on request.
+  // Data of the caller's, on the host, that must live until run() returns. Gradients of inputs are available on
+  // request.
   Expr input(const Spec& spec, const void* data, bool needs_gradient = false);
-  Expr parameter(const Shape& shape, const float* value, float* gradient);  // gradient null: not trained
-  Expr state(const Spec& spec, void* data);  // memory that ops read and write (caches of decoding)
+  // Memory of the runtime's backend. A parameter's gradient is null where it is not trained; ops read and write states
+  // (caches of decoding).
+  Expr parameter(const Shape& shape, const float* value, float* gradient);
+  Expr state(const Spec& spec, void* data);
 
   // Appends a node. Shapes are checked here: a wrong one throws, naming the op and the shapes.
   Expr append(const Op& op, std::initializer_list<Expr> inputs, std::vector<int32_t> sinks = {});
@@ -77,11 +82,12 @@ class Graph {
   // run of the same Runtime.
   void run(std::initializer_list<Expr> outputs) { run(std::span(outputs.begin(), outputs.size())); }
   void run(std::span<const Expr> outputs);
-  const void* data(Expr of) const;
+  const void* data(Expr of) const;  // on the host
   template <class T>
   const T* data(Expr of) const {
     return static_cast<const T*>(data(of));
   }
+  void* place(Expr of) const;  // the same where it was computed
   float scalar(Expr of) const { return *data<float>(of); }
 
   // Dropout draws its mask from (seed, step, place): places are numbered in the order of the calls.
@@ -109,6 +115,7 @@ class Graph {
   std::vector<std::vector<Value>> gradients_;  // by node and output
   std::vector<void*> places_;                  // of the last run: by node, where its outputs begin
   std::vector<size_t> first_place_;
+  mutable std::map<size_t, std::vector<std::byte>> downloaded_;  // by place
 };
 
 // What an op's backward() sees: its inputs, outputs and the gradients of its outputs; it adds gradients of its inputs.

@@ -23,9 +23,17 @@ struct Launch {
   std::byte* scratch;  // as many bytes as the op's scratch() asked for, 64-byte aligned
 };
 
+#ifdef NMT_HAVE_CUDA
+inline constexpr bool kHaveCuda = true;
+#else
+inline constexpr bool kHaveCuda = false;
+#endif
+
 // An op is a trivially copyable value with its attributes. It has a name, says what it makes, appends its gradient to
-// the graph and computes on the CPU. Optional members, found by name:
-//   int64_t scratch(std::span<const Spec> in) const      bytes of working memory
+// the graph and computes on the CPU. In a build with CUDA it computes on a device, too: void cuda(const Launch&) const.
+// Optional members, found by name:
+//   int64_t scratch(std::span<const Spec> in) const      bytes of working memory of cpu()
+//   int64_t cuda_scratch(std::span<const Spec> in) const the same of cuda()
 //   int in_place() const                                 the input whose memory output 0 may take over
 //   double flops(std::span<const Tensor> in) const       floating point operations of a run, multiply and add counted
 //   apart
@@ -53,7 +61,10 @@ class Op {
   std::vector<Spec> infer(std::span<const Spec> in) const { return table_->infer(storage_, in); }
   void backward(Backprop& b) const { table_->backward(storage_, b); }
   void cpu(const Launch& launch) const { table_->cpu(storage_, launch); }
-  int64_t scratch(std::span<const Spec> in) const { return table_->scratch(storage_, in); }
+  void cuda(const Launch& launch) const { table_->cuda(storage_, launch); }
+  int64_t scratch(std::span<const Spec> in, bool on_host) const {
+    return (on_host ? table_->scratch : table_->cuda_scratch)(storage_, in);
+  }
   int in_place() const { return table_->in_place(storage_); }
   double flops(std::span<const Tensor> in) const { return table_->flops(storage_, in); }
   bool operator==(const Op& other) const {
@@ -72,7 +83,9 @@ class Op {
     std::vector<Spec> (*infer)(const void*, std::span<const Spec>);
     void (*backward)(const void*, Backprop&);
     void (*cpu)(const void*, const Launch&);
+    void (*cuda)(const void*, const Launch&);
     int64_t (*scratch)(const void*, std::span<const Spec>);
+    int64_t (*cuda_scratch)(const void*, std::span<const Spec>);
     int (*in_place)(const void*);
     double (*flops)(const void*, std::span<const Tensor>);
     bool (*equal)(const void*, const void*);
@@ -89,8 +102,15 @@ class Op {
       [](const void* op, std::span<const Spec> in) { return cast<T>(op).infer(in); },
       [](const void* op, Backprop& b) { cast<T>(op).backward(b); },
       [](const void* op, const Launch& l) { cast<T>(op).cpu(l); },
+      [](const void* op, const Launch& l) {
+        if constexpr (kHaveCuda) cast<T>(op).cuda(l);
+      },
       [](const void* op, std::span<const Spec> in) -> int64_t {
         if constexpr (requires { cast<T>(op).scratch(in); }) return cast<T>(op).scratch(in);
+        return 0;
+      },
+      [](const void* op, std::span<const Spec> in) -> int64_t {
+        if constexpr (kHaveCuda && requires { cast<T>(op).cuda_scratch(in); }) return cast<T>(op).cuda_scratch(in);
         return 0;
       },
       [](const void* op) {

@@ -78,7 +78,7 @@ std::vector<bool> needed_nodes(const Graph& graph, std::span<const Value> output
 
 }  // namespace
 
-Plan Plan::make(const Graph& graph, std::span<const Value> outputs) {
+Plan Plan::make(const Graph& graph, std::span<const Value> outputs, bool on_host) {
   const auto& nodes = graph.nodes();
   const auto needed = needed_nodes(graph, outputs);
 
@@ -128,7 +128,7 @@ Plan Plan::make(const Graph& graph, std::span<const Value> outputs) {
       step.offsets.push_back(ranges.take(bytes));
     }
     offset[n] = step.offsets;
-    if (const int64_t scratch = aligned(node.op.scratch(specs)); scratch > 0) {
+    if (const int64_t scratch = aligned(node.op.scratch(specs, on_host)); scratch > 0) {
       step.scratch = ranges.take(scratch);
       ranges.give(step.scratch, scratch);
     }

@@ -40,8 +40,9 @@ struct Plan {
 
   static constexpr int64_t kAlign = 64;
 
-  // `outputs` keep their memory to the end; every other tensor's memory is free after its last use.
-  static Plan make(const Graph& graph, std::span<const Value> outputs);
+  // `outputs` keep their memory to the end; every other tensor's memory is free after its last use. Working memory is
+  // that of the host's or of a device's kernels.
+  static Plan make(const Graph& graph, std::span<const Value> outputs, bool on_host = true);
   // The same for graphs of the same structure and shapes; fits() says whether they really are.
   static uint64_t hash(const Graph& graph, std::span<const Value> outputs);
   bool fits(const Graph& graph, std::span<const Value> outputs) const;

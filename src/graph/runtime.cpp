@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
+#include "base/math.h"
 
 namespace nmt {
 namespace {
@@ -13,17 +13,25 @@ namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 constexpr size_t kCachedPlans = 256;
+constexpr int64_t kInputAlign = 256;
 
 }  // namespace
 
-Runtime::Runtime(int threads, DType compute, bool int8_weights)
-    : pool_(threads), compute_(compute), weights_(std::make_shared<PackedWeights>(int8_weights)) {
+Runtime::Runtime(int threads, DType compute, bool int8_weights, std::shared_ptr<Backend> backend)
+    : backend_(std::move(backend)),
+      pool_(threads),
+      compute_(compute),
+      weights_(std::make_shared<PackedWeights>(int8_weights)) {
   cpu::instruction_set();  // throws where no kernel fits the processor
-  require(compute != DType::kBF16 || int8_weights || cpu::has_bf16(),
+  require(backend_->on_host() || !int8_weights, "int8 is computed on the CPU only");
+  require(!backend_->on_host() || compute != DType::kBF16 || int8_weights || cpu::has_bf16(),
           "this processor does not multiply bf16 (it lacks AVX-512): compute in float32");
 }
 
-Runtime::Runtime(int threads, const Runtime& like) : pool_(threads), compute_(like.compute_), weights_(like.weights_) {}
+Runtime::Runtime(int threads, const Runtime& like)
+    : backend_(host_backend()), pool_(threads), compute_(like.compute_), weights_(like.weights_) {
+  check(like.backend_->on_host(), "a second runtime like one on a device");
+}
 
 const Plan& Runtime::plan_for(const Graph& graph, std::span<const Value> outputs) {
   const uint64_t hash = Plan::hash(graph, outputs);
@@ -35,7 +43,29 @@ const Plan& Runtime::plan_for(const Graph& graph, std::span<const Value> outputs
     plans_.clear();
   }
   ++plans_made_;
-  return *plans_.emplace(hash, std::make_unique<Plan>(Plan::make(graph, outputs)))->second;
+  return *plans_.emplace(hash, std::make_unique<Plan>(Plan::make(graph, outputs, backend_->on_host())))->second;
+}
+
+// Where the device finds the inputs, by node; all go there together.
+std::vector<void*> Runtime::upload_inputs(const Graph& graph) {
+  std::vector<void*> places(graph.nodes_.size(), nullptr);
+  std::vector<std::pair<size_t, size_t>> begins;  // of nodes
+  all_inputs_.clear();
+  for (size_t n = 0; n < graph.nodes_.size(); ++n) {
+    const Node& node = graph.nodes_[n];
+    if (!node.input) continue;
+    const auto* from = static_cast<const std::byte*>(node.data);
+    begins.emplace_back(n, all_inputs_.size());
+    all_inputs_.insert(all_inputs_.end(), from, from + node.outputs[0].bytes());
+    all_inputs_.resize(static_cast<size_t>(round_up(static_cast<int64_t>(all_inputs_.size()), kInputAlign)));
+  }
+  if (all_inputs_.size() > inputs_.bytes()) {
+    inputs_ = {};
+    inputs_ = Buffer(backend_, all_inputs_.size());
+  }
+  backend_->upload(inputs_.data(), all_inputs_.data(), all_inputs_.size());
+  for (const auto& [n, begin] : begins) places[n] = inputs_.data() + begin;
+  return places;
 }
 
 void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
@@ -45,13 +75,17 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
   last_ = &plan;
 
   const auto bytes = static_cast<size_t>(std::max(plan.bytes, Plan::kAlign));  // empty tensors have a place too
-  if (bytes > arena_size_) {
-    arena_.reset();
-    arena_size_ = 0;
-    arena_.reset(static_cast<std::byte*>(std::aligned_alloc(Plan::kAlign, bytes)));
-    if (arena_ == nullptr) fail("out of memory: this batch needs {} MB of workspace", bytes >> 20);
-    arena_size_ = bytes;
+  if (bytes > arena_.bytes()) {
+    arena_ = {};
+    try {
+      arena_ = Buffer(backend_, bytes);
+    } catch (const Error& error) {
+      fail("the workspace of this batch: {} (smaller batches need less)", error.what());
+    }
   }
+  const bool on_host = backend_->on_host();
+  const auto inputs = on_host ? std::vector<void*>() : upload_inputs(graph);
+  graph.downloaded_.clear();
 
   auto& nodes = graph.nodes_;
   graph.first_place_.resize(nodes.size());
@@ -72,18 +106,27 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
     out.clear();
     for (const Value& v : node.inputs) {
       const Node& from = nodes[static_cast<size_t>(v.node)];
-      in.push_back({from.op ? place(v) : from.data, from.outputs[static_cast<size_t>(v.output)]});
+      const bool uploaded = !on_host && from.input;
+      in.push_back({from.op    ? place(v)
+                    : uploaded ? inputs[static_cast<size_t>(v.node)]
+                               : from.data,
+                    from.outputs[static_cast<size_t>(v.output)]});
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       void*& data = place({step.node, static_cast<int32_t>(o)});
-      data = step.offsets[o] >= 0 ? static_cast<void*>(arena_.get() + step.offsets[o])
+      data = step.offsets[o] >= 0 ? static_cast<void*>(arena_.data() + step.offsets[o])
                                   : static_cast<void*>(nodes[static_cast<size_t>(node.sinks[o])].gradient);
       out.push_back({data, node.outputs[o]});
     }
+    if (profile.times_ops) backend_->synchronize();
     const double start = profile.times_ops ? now() : 0, waited = profile.times_ops ? pool_.waiting() : 0;
-    node.op.cpu({*this, in, out, step.scratch < 0 ? nullptr : arena_.get() + step.scratch});
+    backend_->compute(node.op, {*this, in, out, step.scratch < 0 ? nullptr : arena_.data() + step.scratch});
     if (profile.times_ops) {
+      backend_->synchronize();
       step.seconds = now() - start;
+      // Some ops count by their inputs' values: those on the host.
+      for (size_t i = 0; i < in.size(); ++i)
+        if (const Node& from = nodes[static_cast<size_t>(node.inputs[i].node)]; from.input) in[i].data = from.data;
       step.flops = node.op.flops(in);
       Profile::OpTime& time = profile.op(node.op.name());
       time.seconds += step.seconds;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "graph/backend.h"
 #include "graph/graph.h"
 #include "graph/packed_weights.h"
 #include "graph/plan.h"
@@ -20,11 +21,13 @@ class Runtime {
  public:
   // compute: the dtype of activations and matrix products, kF32 or kBF16. int8_weights: products with parameters are
   // computed in kI8 instead (see cpu::PackedMatrix), without gradients. Throws UserError for bf16 where the processor
-  // has no products of it.
-  explicit Runtime(int threads, DType compute = DType::kF32, bool int8_weights = false);
-  // One that computes the same, with packed weights in common.
+  // has no products of it. On a device the threads are for what stays on the host, and there is no int8.
+  explicit Runtime(int threads, DType compute = DType::kF32, bool int8_weights = false,
+                   std::shared_ptr<Backend> backend = host_backend());
+  // One that computes the same on the host, with packed weights in common.
   Runtime(int threads, const Runtime& like);
 
+  const std::shared_ptr<Backend>& backend() const { return backend_; }
   ThreadPool& pool() { return pool_; }
   DType compute() const { return compute_; }
 
@@ -36,32 +39,35 @@ class Runtime {
   const cpu::PackedMatrix& packed(const Tensor& w, DType t, bool transposed) {
     return weights_->get(pool_, w, t, transposed);
   }
-  void parameters_changed() { weights_->parameters_changed(); }
+  void parameters_changed() {
+    weights_->parameters_changed();
+    backend_->parameters_changed();
+  }
   PackedWeights& weights() { return *weights_; }
 
   Profile profile;  // --profile; with times_ops, the plan's table has times too
   std::string profile_table() { return profile.table(pool_.size(), pool_.waiting()); }
   std::string plan_table() const;  // node, op, shape, bytes, offset, FLOPs, time of the plan run last
 
-  int64_t arena_bytes() const { return static_cast<int64_t>(arena_size_); }  // the largest plan's so far
-  int64_t packed_bytes() const { return weights_->bytes(); }                 // of all packed parameters
-  int64_t plans_made() const { return plans_made_; }                         // the rest came from the cache
+  int64_t arena_bytes() const { return static_cast<int64_t>(arena_.bytes()); }  // the largest plan's so far
+  int64_t packed_bytes() const { return weights_->bytes(); }                    // of all packed parameters
+  int64_t plans_made() const { return plans_made_; }                            // the rest came from the cache
 
  private:
   friend class Graph;
   void execute(Graph& graph, std::span<const Expr> outputs);
   const Plan& plan_for(const Graph& graph, std::span<const Value> outputs);
+  std::vector<void*> upload_inputs(const Graph& graph);
 
+  std::shared_ptr<Backend> backend_;
   ThreadPool pool_;
   DType compute_;
   std::shared_ptr<PackedWeights> weights_;
   std::unordered_multimap<uint64_t, std::unique_ptr<Plan>> plans_;
   int64_t plans_made_ = 0;
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-  std::unique_ptr<std::byte, Free> arena_;
-  size_t arena_size_ = 0;
+  Buffer arena_;
+  Buffer inputs_;                      // of a run on a device
+  std::vector<std::byte> all_inputs_;  // on their way there
   const Plan* last_ = nullptr;
 };
 

@@ -27,7 +27,7 @@ std::span<float> in_place(const ModelFile& file, const Parameters& parameters) {
 
 }  // namespace
 
-std::unique_ptr<Model> Model::load(const std::string& path) {
+std::unique_ptr<Model> Model::load(const std::string& path, const std::shared_ptr<Backend>& backend) {
   ModelFile file = ModelFile::open(path);
   auto model = std::make_unique<Model>(ModelConfig::from_json(file.config(), path));
   // Sizes are compared before memory is taken: a hostile configuration must not ask for more than the file holds.
@@ -38,11 +38,12 @@ std::unique_ptr<Model> Model::load(const std::string& path) {
     model->shared_vocabulary = file.shared_vocabulary();
   }
   if (const auto values = in_place(file, model->parameters); !values.empty()) {
-    model->parameters.borrow(values);
+    model->parameters.borrow(values, backend);
     model->file = std::move(file);
   } else {
-    model->parameters.allocate(false);
+    model->parameters.allocate(false, backend);
     model->read_tensors(file, "", model->parameters.values());
+    model->parameters.value_buffer().upload();
   }
   return model;
 }

@@ -22,7 +22,7 @@ struct Model {
 
   // Throws UserError for a file that is no model or whose parameters do not fit its configuration. Where they lie in
   // the file as they do in memory (as in those that nmt writes), they are read from there when they are needed.
-  static std::unique_ptr<Model> load(const std::string& path);
+  static std::unique_ptr<Model> load(const std::string& path, const std::shared_ptr<Backend>& backend = host_backend());
   // These parameters, if they are this model's, are not needed for now: their memory may be given back.
   void release(std::span<const float> values) const;
   // Throws Error or UserError as AtomicFile does.

@@ -11,15 +11,14 @@ void Parameters::declare(std::string name, const Shape& shape) {
   size_ += shape.elements();
 }
 
-void Parameters::allocate(bool gradients) {
-  own_values_.assign(static_cast<size_t>(size_), 0.f);
-  values_ = own_values_;
-  gradients_.assign(gradients ? static_cast<size_t>(size_) : 0, 0.f);
+void Parameters::allocate(bool gradients, const std::shared_ptr<Backend>& backend) {
+  values_ = FloatBuffer(backend, static_cast<size_t>(size_));
+  gradients_ = gradients ? FloatBuffer(backend, static_cast<size_t>(size_)) : FloatBuffer();
 }
 
-void Parameters::borrow(std::span<float> values) {
+void Parameters::borrow(std::span<float> values, const std::shared_ptr<Backend>& backend) {
   check(static_cast<int64_t>(values.size()) == size_, "{} values for {} parameters", values.size(), size_);
-  values_ = values;
+  values_ = FloatBuffer(backend, values);
 }
 
 const Parameters::Entry& Parameters::entry(const std::string& name) const {
@@ -41,8 +40,8 @@ Expr Leaves::joined(std::initializer_list<std::string> names) {
     end += e.shape.elements();
     if (e.offset != first.offset) shape[0] += e.shape[0];
   }
-  leaf = graph_.parameter(shape, parameters_.values().data() + first.offset,
-                          train_ ? parameters_.gradients().data() + first.offset : nullptr);
+  leaf = graph_.parameter(shape, parameters_.value_buffer().data() + first.offset,
+                          train_ ? parameters_.gradient_buffer().data() + first.offset : nullptr);
   return leaf;
 }
 

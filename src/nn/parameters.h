@@ -2,12 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/aligned.h"
+#include "graph/backend.h"
 #include "graph/graph.h"
 
 namespace nmt {
@@ -25,21 +26,25 @@ class Parameters {
   // Appends a parameter; all are declared before allocate(). A name is declared once (std::logic_error).
   void declare(std::string name, const Shape& shape);
   // Takes memory, all zeros; gradients: for theirs too.
-  void allocate(bool gradients);
-  // Takes somebody else's memory instead, size() floats that live as long as this object; no gradients.
-  void borrow(std::span<float> values);
+  void allocate(bool gradients, const std::shared_ptr<Backend>& backend = host_backend());
+  // Takes somebody else's memory on the host instead, size() floats that live as long as this object; no gradients.
+  void borrow(std::span<float> values, const std::shared_ptr<Backend>& backend = host_backend());
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry& entry(const std::string& name) const;  // std::logic_error where there is none
   int64_t size() const { return size_; }              // elements of all
-  std::span<float> values() { return values_; }
-  std::span<const float> values() const { return values_; }
-  std::span<float> gradients() { return gradients_; }
+  // On the host: on a device, see FloatBuffer, what was last brought from there or is to go there.
+  std::span<float> values() { return values_.host(); }
+  std::span<const float> values() const { return values_.host(); }
+  std::span<float> gradients() { return gradients_.host(); }
   std::span<float> values(const Entry& e) { return values().subspan(static_cast<size_t>(e.offset), elements(e)); }
   std::span<const float> values(const Entry& e) const {
     return values().subspan(static_cast<size_t>(e.offset), elements(e));
   }
   std::span<float> gradients(const Entry& e) { return gradients().subspan(static_cast<size_t>(e.offset), elements(e)); }
+  // Where ops read values and add gradients (none: null).
+  FloatBuffer& value_buffer() { return values_; }
+  FloatBuffer& gradient_buffer() { return gradients_; }
 
  private:
   static size_t elements(const Entry& e) { return static_cast<size_t>(e.shape.elements()); }
@@ -47,8 +52,7 @@ class Parameters {
   std::vector<Entry> entries_;
   std::map<std::string, size_t> index_;
   int64_t size_ = 0;
-  std::span<float> values_;
-  AlignedVector<float> own_values_, gradients_;
+  FloatBuffer values_, gradients_;
 };
 
 // The parameters as leaves of one graph.

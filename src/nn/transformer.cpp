@@ -161,7 +161,7 @@ Expr Transformer::step(Leaves& p, const Step& s) const {
   const Segments across{input(g, s.row_begin), input(g, s.source_begin), input(g, s.weight_begin)};
   std::vector<Expr> sources;
   for (const LayerCache& cache : s.caches)
-    sources.push_back(g.input({{s.source_tokens, config_.keys() + config_.values()}, t}, cache.source));
+    sources.push_back(g.state({{s.source_tokens, config_.keys() + config_.values()}, t}, cache.source));
   return decode(p, embed(p, false, s.ids, s.positions), sources, across, [&](int i, const std::string& name, Expr x) {
     const LayerCache& cache = s.caches[static_cast<size_t>(i)];
     const Expr keys = g.state({{s.capacity, config_.keys()}, t}, cache.keys);

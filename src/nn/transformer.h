@@ -61,7 +61,7 @@ class Transformer {
   // Decoding, one step for several rows: hypotheses of one sentence stand together.
   struct LayerCache {
     void *keys, *values;  // self-attention: [capacity, h * d_k], [capacity, h * d_v] in the compute dtype
-    const void* source;   // keys and values of the encoder's output: [source tokens, h * (d_k + d_v)]
+    void* source;         // keys and values of the encoder's output: [source tokens, h * (d_k + d_v)]
   };
   struct Step {
     std::span<const int32_t> ids, positions;  // by row: the last token (-1 at the start) and its position

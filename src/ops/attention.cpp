@@ -19,24 +19,6 @@ int64_t element(const Tensor& x) { return static_cast<int64_t>(size_of(x.dtype()
 // Items of one task: enough tasks to balance sentences of unequal length; a function of the number of items alone.
 int64_t item_grain(int64_t items) { return std::max<int64_t>(1, items / 64); }
 
-Attention describe(const AttentionOp& op, const Launch& l) {
-  const auto sentences = l.in[3].elements() - 1;
-  return {.sentences = sentences,
-          .q_begin = l.in[3].as<int32_t>(),
-          .k_begin = l.in[4].as<int32_t>(),
-          .weight_begin = l.in[5].as<int64_t>(),
-          .heads = op.heads,
-          .d_k = op.d_k,
-          .d_v = op.d_v,
-          .scale = op.scale,
-          .causal = op.causal,
-          .dropout = dropout_of(l.runtime, op.rate, op.place),
-          .q_stride = l.in[0].shape()[1],
-          .k_stride = l.in[1].shape()[1],
-          .v_stride = l.in[2].shape()[1],
-          .out_stride = static_cast<int64_t>(op.heads) * op.d_v};
-}
-
 }  // namespace
 
 Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, bool causal, float rate) {
@@ -75,9 +57,27 @@ double AttentionOp::flops(std::span<const Tensor> in) const {
   return 2.0 * pairs * heads * (d_k + d_v);
 }
 
+Attention AttentionOp::describe(const Launch& l) const {
+  const auto sentences = l.in[3].elements() - 1;
+  return {.sentences = sentences,
+          .q_begin = l.in[3].as<int32_t>(),
+          .k_begin = l.in[4].as<int32_t>(),
+          .weight_begin = l.in[5].as<int64_t>(),
+          .heads = heads,
+          .d_k = d_k,
+          .d_v = d_v,
+          .scale = scale,
+          .causal = causal,
+          .dropout = dropout_of(l.runtime, rate, place),
+          .q_stride = l.in[0].shape()[1],
+          .k_stride = l.in[1].shape()[1],
+          .v_stride = l.in[2].shape()[1],
+          .out_stride = static_cast<int64_t>(heads) * d_v};
+}
+
 void AttentionOp::cpu(const Launch& l) const {
   const DType t = l.in[0].dtype();
-  const auto a = describe(*this, l);
+  const auto a = describe(l);
   const int64_t items = a.sentences * heads;
   l.runtime.pool().parallel_for(items, item_grain(items), [&](int64_t begin, int64_t end) {
     cpu::attention(t, a, begin, end, l.in[0].at(q_column), l.in[1].at(k_column), l.in[2].at(v_column), l.out[0].data,
@@ -107,26 +107,30 @@ std::vector<Spec> AttentionGradient::infer(std::span<const Spec> in) const {
   return {in[0], in[1], in[2]};
 }
 
-void AttentionGradient::cpu(const Launch& l) const {
+AttentionGradient::Targets AttentionGradient::targets(const Launch& l) const {
   const auto& f = forward;
-  const auto a = describe(f, l);
   const size_t key = sources == Sources::kOne ? 0 : 1, value = sources == Sources::kThree ? 2 : key;
-  // Columns that are not q, k or v have no gradient.
   const int64_t used[] = {static_cast<int64_t>(f.heads) * f.d_k, static_cast<int64_t>(f.heads) * f.d_k,
                           static_cast<int64_t>(f.heads) * f.d_v};
   const size_t output[] = {0, key, value};
+  Targets to{l.out[0].at(f.q_column), l.out[key].at(f.k_column), l.out[value].at(f.v_column), {}};
   for (size_t o = 0; o < l.out.size(); ++o) {
     int64_t covered = 0;
     for (size_t i = 0; i < 3; ++i) covered += output[i] == o ? used[i] : 0;
-    if (covered < l.out[o].shape()[1]) std::fill_n(l.out[o].as<std::byte>(), l.out[o].spec.bytes(), std::byte{0});
+    if (covered < l.out[o].shape()[1]) to.partly_covered.push_back(o);
   }
-  std::byte* dq = l.out[0].at(f.q_column);
-  std::byte* dk = l.out[key].at(f.k_column);
-  std::byte* dv = l.out[value].at(f.v_column);
+  return to;
+}
+
+void AttentionGradient::cpu(const Launch& l) const {
+  const auto& f = forward;
+  const auto a = f.describe(l);
+  const Targets to = targets(l);
+  for (const size_t o : to.partly_covered) std::fill_n(l.out[o].as<std::byte>(), l.out[o].spec.bytes(), std::byte{0});
   const int64_t items = a.sentences * f.heads;
   l.runtime.pool().parallel_for(items, item_grain(items), [&](int64_t begin, int64_t end) {
     cpu::attention_backward(l.in[0].dtype(), a, begin, end, l.in[0].at(f.q_column), l.in[1].at(f.k_column),
-                            l.in[2].at(f.v_column), l.in[6].as<float>(), l.in[7].data, dq, dk, dv);
+                            l.in[2].at(f.v_column), l.in[6].as<float>(), l.in[7].data, to.dq, to.dk, to.dv);
   });
 }
 

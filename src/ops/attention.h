@@ -28,8 +28,12 @@ struct AttentionOp {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   double flops(std::span<const Tensor> in) const;
   bool operator==(const AttentionOp&) const = default;
+
+  // What the kernels are told; the launch's first six inputs are this op's.
+  Attention describe(const Launch& l) const;
 };
 
 // Inputs: AttentionOp's six, its second output, the gradient of its first. The outputs are gradients of the tensors
@@ -43,8 +47,17 @@ struct AttentionGradient {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
+  int64_t cuda_scratch(std::span<const Spec> in) const;
   double flops(std::span<const Tensor> in) const { return 2.5 * forward.flops(in); }  // five products to two
   bool operator==(const AttentionGradient&) const = default;
+
+  // Where the gradients go, and the outputs that have other columns, too: those have no gradient.
+  struct Targets {
+    std::byte *dq, *dk, *dv;
+    std::vector<size_t> partly_covered;
+  };
+  Targets targets(const Launch& l) const;
 };
 
 struct CachedAttention {
@@ -54,6 +67,7 @@ struct CachedAttention {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   double flops(std::span<const Tensor> in) const;
   bool operator==(const CachedAttention&) const = default;
 };

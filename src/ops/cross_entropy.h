@@ -22,6 +22,8 @@ struct CrossEntropy {  // inputs: logits, labels, weight
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
+  int64_t cuda_scratch(std::span<const Spec> in) const;
   int64_t scratch(std::span<const Spec> in) const;
   bool operator==(const CrossEntropy&) const = default;
 };
@@ -33,6 +35,8 @@ struct CrossEntropyGradient {  // inputs: logits, labels, weight, gradient of th
   std::vector<Spec> infer(std::span<const Spec> in) const { return {in[0]}; }
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
+  int64_t cuda_scratch(std::span<const Spec> in) const;
   int64_t scratch(std::span<const Spec> in) const;
   bool operator==(const CrossEntropyGradient&) const = default;
 };
@@ -48,6 +52,8 @@ struct ProjectCrossEntropy {  // inputs: x, w, labels, weight
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
+  int64_t cuda_scratch(std::span<const Spec> in) const;
   int64_t scratch(std::span<const Spec> in) const;
   double flops(std::span<const Tensor> in) const {
     return (gradients ? 6.0 : 2.0) * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[0]);
@@ -62,6 +68,8 @@ struct ProjectTopK {  // inputs: x, w, and a mask or none
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
+  int64_t cuda_scratch(std::span<const Spec> in) const;
   double flops(std::span<const Tensor> in) const {
     return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[0]);
   }

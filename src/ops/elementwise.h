@@ -29,6 +29,7 @@ struct Unary {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 0; }
   double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const Unary&) const = default;
@@ -42,6 +43,7 @@ struct UnaryGradient {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 1; }
   double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const UnaryGradient&) const = default;
@@ -53,6 +55,7 @@ struct Multiply {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 0; }
   double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const Multiply&) const = default;
@@ -65,6 +68,7 @@ struct Scale {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 0; }
   double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const Scale&) const = default;
@@ -77,6 +81,7 @@ struct Cast {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   bool operator==(const Cast&) const = default;
 };
 
@@ -88,6 +93,7 @@ struct DropoutOp {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 0; }
   double flops(std::span<const Tensor> in) const { return static_cast<double>(in[0].elements()); }
   bool operator==(const DropoutOp&) const = default;

@@ -18,6 +18,7 @@ struct Embed {  // inputs: table, ids, sinusoids, positions
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   bool operator==(const Embed&) const = default;
 };
 
@@ -30,6 +31,8 @@ struct EmbedGradient {  // inputs: gradient, ids; the output adds to the table's
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop&) const {}
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
+  int64_t cuda_scratch(std::span<const Spec> in) const;
   int64_t scratch(std::span<const Spec> in) const;
   bool operator==(const EmbedGradient&) const = default;
 };

@@ -31,6 +31,7 @@ struct Columns {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   bool operator==(const Columns&) const = default;
 };
 
@@ -41,6 +42,7 @@ struct PadColumns {  // the gradient of Columns: zeros around
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   bool operator==(const PadColumns&) const = default;
 };
 
@@ -51,6 +53,7 @@ struct SplitHeads {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   bool operator==(const SplitHeads&) const = default;
 };
 
@@ -60,6 +63,7 @@ struct MergeHeads {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   bool operator==(const MergeHeads&) const = default;
 };
 
@@ -70,6 +74,7 @@ struct MaskSegments {  // inputs: scores and the three of Segments
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const { b.add(0, b.gradient()); }  // softmax sends masked scores no gradient
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 0; }
   bool operator==(const MaskSegments&) const = default;
 };
@@ -82,6 +87,7 @@ struct DropoutSegments {  // inputs: weights and the three of Segments
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 0; }
   bool operator==(const DropoutSegments&) const = default;
 };

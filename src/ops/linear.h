@@ -22,6 +22,7 @@ struct Linear {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return addend ? 2 + bias : -1; }
   double flops(std::span<const Tensor> in) const {
     return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[transposed ? 1 : 0]);
@@ -36,6 +37,7 @@ struct LinearWeightGradient {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop&) const {}
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   double flops(std::span<const Tensor> in) const {
     return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape().dim(-1));
   }
@@ -49,6 +51,7 @@ struct MatMul {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   double flops(std::span<const Tensor> in) const {
     const Shape& b = in[1].shape();
     return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(b.dim(transpose_b ? -2 : -1));

@@ -18,6 +18,7 @@ struct Softmax {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 0; }
   double flops(std::span<const Tensor> in) const { return 4.0 * static_cast<double>(in[0].elements()); }
   bool operator==(const Softmax&) const = default;
@@ -30,6 +31,7 @@ struct SoftmaxGradient {  // inputs: y, dy
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   int in_place() const { return 1; }
   double flops(std::span<const Tensor> in) const { return 4.0 * static_cast<double>(in[0].elements()); }
   bool operator==(const SoftmaxGradient&) const = default;
@@ -47,6 +49,7 @@ struct LayerNorm {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
   double flops(std::span<const Tensor> in) const { return 8.0 * static_cast<double>(in[0].elements()); }
   bool operator==(const LayerNorm&) const = default;
 };
@@ -61,6 +64,8 @@ struct LayerNormGradient {
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
+  void cuda(const Launch& l) const;
+  int64_t cuda_scratch(std::span<const Spec> in) const;
   int64_t scratch(std::span<const Spec> in) const;
   double flops(std::span<const Tensor> in) const { return 12.0 * static_cast<double>(in[0].elements()); }
   bool operator==(const LayerNormGradient&) const = default;

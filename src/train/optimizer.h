@@ -1,10 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <span>
-#include <vector>
 
-#include "base/aligned.h"
-#include "base/thread_pool.h"
+#include "graph/runtime.h"
 #include "nn/parameters.h"
 #include "train/train_options.h"
 
@@ -20,27 +19,30 @@ double learning_rate(const TrainOptions& options, int64_t step);
 class Optimizer {
  public:
   // For this number of parameter values; both means start at 0. There is no smoothing before start_smoothing.
-  Optimizer(const TrainOptions& options, int64_t parameters);
+  Optimizer(const TrainOptions& options, int64_t parameters, std::shared_ptr<Backend> backend = host_backend());
 
-  // Euclidean norm of the gradients; the same bits whatever the number of threads.
-  static double norm(ThreadPool& pool, std::span<const float> gradients);
+  // Euclidean norm of n gradients in the memory of the runtime's backend; the same bits whatever the number of threads.
+  static double norm(Runtime& runtime, int64_t n, const float* gradients);
 
   // One update with gradients * gradient_scale at learning rate `rate`; sets the gradients to zero. step: the number of
   // this update among those that were made, from 1 (it corrects the bias of the means, which start at 0).
-  void update(ThreadPool& pool, Parameters& parameters, int64_t step, double rate, double gradient_scale);
+  void update(Runtime& runtime, Parameters& parameters, int64_t step, double rate, double gradient_scale);
 
   // Smoothing starts from these values: those of a new model, or of a checkpoint that has no smoothed ones. Does
   // nothing where the options ask for no smoothing.
   void start_smoothing(std::span<const float> values);
 
-  // [parameters] each
-  std::span<float> mean() { return mean_; }
-  std::span<float> variance() { return variance_; }
-  std::span<float> smoothed() { return smoothed_; }  // empty without smoothing, or before start_smoothing
+  // [parameters] each, on the host; see FloatBuffer for what that means on a device
+  std::span<float> mean() { return mean_.host(); }
+  std::span<float> variance() { return variance_.host(); }
+  std::span<float> smoothed() { return smoothed_.host(); }  // empty without smoothing, or before start_smoothing
+  void upload();
+  void download();
 
  private:
+  std::shared_ptr<Backend> backend_;
   double beta1_, beta2_, epsilon_, smoothing_;
-  AlignedVector<float> mean_, variance_, smoothed_;
+  FloatBuffer mean_, variance_, smoothed_;
 };
 
 }  // namespace nmt

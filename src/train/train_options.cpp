@@ -19,7 +19,7 @@ void TrainOptions::declare(Options& o) {
   o.group("What to train");
   o.add("task", task, "A whole recipe by name; options given besides it win").choices(names(tasks()));
   o.add("model", model_path, "The model file to write; checkpoints stand beside it");
-  o.add("vocabs", vocabs, "Vocabulary of both sides, or of source and target").required();
+  o.add("vocabs", vocabs, "Vocabulary of both sides, or of source and target");
   data.declare(o);
   model.declare(o);
   o.add("transformer-depth-scaling", depth_scaling,
@@ -49,8 +49,9 @@ void TrainOptions::declare(Options& o) {
         "such as 10e,2h; 0: never")
       .check([](const std::string& text) { Amount::parse_list("after", text); });
   o.add("seed", seed, "Seed of everything that is random");
-  o.add("precision", precision, "Matrix products and activations; auto: bf16 where the CPU is fast at it")
+  o.add("precision", precision, "Matrix products and activations; auto: bf16 where the CPU is fast at it, and on GPUs")
       .choices({"auto", "f32", "bf16"});
+  declare_devices(o, devices);
   declare_threads(o, threads);
   o.group("Validation");
   o.add("valid-sets", valid_sets, "Source and target of the validation set");
@@ -78,6 +79,7 @@ void TrainOptions::declare(Options& o) {
   o.add("log-json", log_json, "Append the log to this file, one JSON object a line");
   o.add("log-gradients", log_gradients, "Print the gradient's norm of each part of the model with each line");
   o.add("quiet", quiet, "Only warnings and errors");
+  o.add("list-devices", list_devices, "Print the devices that --devices can name, and end");
   o.add("dry-run", dry_run, "Print parameters, memory, updates of an epoch and the estimated time, and end");
   o.add("dump-plan", dump_plan, "Print the plan of the first update as a table, and end");
   o.add("profile", profile, "Print where the time went, by phase and by op, at the end");

@@ -33,6 +33,7 @@ struct TrainOptions {
   uint64_t seed = 1;
   std::string precision = "auto";
   int threads = 0;  // see threads_or_all
+  std::vector<std::string> devices = {"cpu"};
 
   std::vector<std::string> valid_sets;
   std::vector<std::string> valid_metrics = {"cross-entropy"};
@@ -51,7 +52,7 @@ struct TrainOptions {
   std::string log_file, log_json;
   bool log_gradients = false, quiet = false;
 
-  bool dry_run = false, dump_plan = false, profile = false;
+  bool list_devices = false, dry_run = false, dump_plan = false, profile = false;
 
   void declare(Options& options);
   // Fills in the task's recipe where an option was not given.

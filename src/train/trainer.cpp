@@ -32,9 +32,11 @@ void on_signal(int number) {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-DType dtype_of(const std::string& precision) {
-  if (precision == "auto") return cpu::has_fast_bf16() ? DType::kBF16 : DType::kF32;
-  return precision == "bf16" ? DType::kBF16 : DType::kF32;
+Runtime runtime_of(const TrainOptions& options) {
+  const auto backend = backend_of(only_device(options.devices));
+  const bool fast_bf16 = !backend->on_host() || cpu::has_fast_bf16();
+  const bool bf16 = options.precision == "bf16" || (options.precision == "auto" && fast_bf16);
+  return Runtime(threads_or_all(options.threads), bf16 ? DType::kBF16 : DType::kF32, false, backend);
 }
 
 constexpr size_t kBatchesAhead = 8;
@@ -71,11 +73,12 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
       valid_every_(Amount::parse("valid-freq", options.valid_freq)),
       save_every_(Amount::parse("save-freq", options.save_freq)),
       display_every_(Amount::parse("disp-freq", options.disp_freq)),
-      runtime_(threads_or_all(options.threads), dtype_of(options.precision)),
+      runtime_(runtime_of(options)),
       log_(options.log_json, options.quiet) {
   log::set_quiet(options_.quiet);
   if (!options_.log_file.empty()) log::copy_to_file(options_.log_file);
   const auto& v = options_.vocabs;
+  require(!v.empty(), "--vocabs is missing (see --help)");
   source_ = Vocab::load(v.front());
   target_ = v.size() > 1 && v[1] != v[0] ? Vocab::load(v[1]) : source_;
   ModelConfig& config = options_.model;
@@ -88,8 +91,8 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   model_->source_vocabulary = source_->bytes();
   model_->target_vocabulary = target_->bytes();
   model_->shared_vocabulary = source_ == target_;
-  model_->parameters.allocate(true);
-  optimizer_ = std::make_unique<Optimizer>(options_, model_->parameters.size());
+  model_->parameters.allocate(true, runtime_.backend());
+  optimizer_ = std::make_unique<Optimizer>(options_, model_->parameters.size(), runtime_.backend());
   runtime_.seed = options_.seed;
 }
 
@@ -151,11 +154,12 @@ void Trainer::start_or_resume() {
     state_.batching = batching();
     start();
   }
-  runtime_.parameters_changed();
+  optimizer_->upload();
+  parameters_changed();
   auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
-  log::info("model: {} parameters; {} precision; {} threads; {} kernels", with_commas(model_->parameters.size()),
-            name_of(runtime_.compute()), runtime_.pool().size(), cpu::instruction_set());
+  log::info("model: {} parameters; {} precision; {}; {} threads; {} kernels", with_commas(model_->parameters.size()),
+            name_of(runtime_.compute()), runtime_.backend()->name(), runtime_.pool().size(), cpu::instruction_set());
 }
 
 std::vector<Batch> Trainer::next_batches(Step& step) {
@@ -191,7 +195,7 @@ void Trainer::accumulate(const std::vector<Batch>& batches, Step& step) {
     graph.run({loss});
     step.loss += graph.scalar(loss);
   }
-  step.norm = Optimizer::norm(runtime_.pool(), model_->parameters.gradients());
+  step.norm = Optimizer::norm(runtime_, model_->parameters.size(), model_->parameters.gradient_buffer().data());
 }
 
 void Trainer::apply(const Step& step) {
@@ -200,7 +204,7 @@ void Trainer::apply(const Step& step) {
   const bool exploded =
       finite && options_.skip_factor > 0 && s.mean_norm > 0 && step.norm > options_.skip_factor * s.mean_norm;
   if (!finite || exploded) {
-    std::ranges::fill(model_->parameters.gradients(), 0.f);
+    model_->parameters.gradient_buffer().zero();
     ++s.skipped;
     ++s.skipped_in_row;
     log_.event(s.progress, "warning",
@@ -215,7 +219,7 @@ void Trainer::apply(const Step& step) {
   s.skipped_in_row = 0;
   s.mean_norm = s.mean_norm == 0 ? step.norm : kNormMemory * s.mean_norm + (1 - kNormMemory) * step.norm;
   const bool clip = options_.clip_norm > 0 && step.norm > options_.clip_norm;
-  optimizer_->update(runtime_.pool(), model_->parameters, s.progress.updates - s.skipped,
+  optimizer_->update(runtime_, model_->parameters, s.progress.updates - s.skipped,
                      learning_rate(options_, s.progress.updates), clip ? options_.clip_norm / step.norm : 1);
   runtime_.parameters_changed();
 }
@@ -255,19 +259,31 @@ void Trainer::display(const Step& step, std::map<std::string, double> part_norms
   s = {};
 }
 
+// On the host.
+void Trainer::parameters_changed() {
+  model_->parameters.value_buffer().upload();
+  runtime_.parameters_changed();
+}
+
+void Trainer::bring_to_host() {
+  model_->parameters.value_buffer().download();
+  optimizer_->download();
+}
+
 void Trainer::validate() {
+  bring_to_host();
   const auto served = served_values();
   std::vector<float> trained;  // put back afterwards
   if (!optimizer_->smoothed().empty()) {
     const auto values = model_->parameters.values();
     trained.assign(values.begin(), values.end());
     std::ranges::copy(served, values.begin());
-    runtime_.parameters_changed();
+    parameters_changed();
   }
   const auto measured = validator_->measure(runtime_, *model_, state_.progress.updates);
   if (!trained.empty()) {
     std::ranges::copy(trained, model_->parameters.values().begin());
-    runtime_.parameters_changed();
+    parameters_changed();
   }
   for (const auto& metric : options_.valid_metrics) {
     const double value = measured.at(metric);
@@ -293,6 +309,7 @@ void Trainer::remove_checkpoints() {
 }
 
 void Trainer::save(bool numbered) {
+  bring_to_host();
   const auto served = served_values();
   const bool by_epoch = save_every_.unit == Amount::Unit::kEpochs;
   if (numbered && (!by_epoch || state_.progress.epoch_ended)) {

@@ -59,7 +59,9 @@ class Trainer {
   void save(bool numbered);
   void remove_checkpoints();
   bool finished() const;
-  double done_share() const;               // in [0, 1]; negative: the training has no end
+  double done_share() const;  // in [0, 1]; negative: the training has no end
+  void parameters_changed();
+  void bring_to_host();                    // parameters and the optimizer's state
   std::span<const float> served_values();  // smoothed parameters where there are such
   std::map<std::string, double> part_norms();
   std::string prefix() const;

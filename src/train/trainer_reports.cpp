@@ -51,7 +51,8 @@ std::map<std::string, double> Trainer::part_norms() {
     std::string part = e.name.substr(0, e.name.rfind('.'));
     for (const char* inner : {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".norm"})
       if (part.ends_with(inner)) part.erase(part.rfind('.'));
-    const double norm = Optimizer::norm(runtime_.pool(), model_->parameters.gradients(e));
+    const double norm =
+        Optimizer::norm(runtime_, e.shape.elements(), model_->parameters.gradient_buffer().data() + e.offset);
     squares[part] += norm * norm;
   }
   for (auto& [part, value] : squares) value = std::sqrt(value);
@@ -94,7 +95,7 @@ void Trainer::dry_run() {
   for (int pass = 0; pass < 2; ++pass) {
     const auto start = std::chrono::steady_clock::now();
     accumulate({largest}, step);
-    optimizer_->update(runtime_.pool(), model_->parameters, 1, 0, 0);
+    optimizer_->update(runtime_, model_->parameters, 1, 0, 0);
     runtime_.parameters_changed();
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }

@@ -25,6 +25,9 @@ struct DeviceInfo {
 // not null, says so in a few words.
 std::vector<DeviceInfo> devices(std::string* why = nullptr);
 
+// Throws Error, naming the kernel, for what its launch reports.
+void check_launch(const char* kernel);
+
 // One device, and a stream on it: what is begun on a device is done in that order. Failures of the device are an Error
 // that names what was going on.
 class Device {

@@ -15,7 +15,7 @@ struct Product {
   int64_t m = 0, n = 0, k = 0;
   DType t = DType::kF32, ty = DType::kF32;  // of a and b; of y
   bool accumulate = false;                  // y += instead of y =
-  const float* bias = nullptr;              // [n], added to each row, before the activation
+  const void* bias = nullptr;               // [n] of dtype ty, added to each row, before the activation
   Activation activation = Activation::kNone;
   int64_t count = 1;  // of products; operands follow one another without gaps
 };

@@ -26,9 +26,6 @@ struct Grid {
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffff;
 
-// Throws Error, naming the kernel, for what the last launch reports.
-void check_launch(const char* kernel);
-
 // kernel<<<grid>>>(arguments...) on the stream; a grid without blocks launches nothing.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, void (*kernel)(Parameters...),

@@ -13,9 +13,9 @@ class Team {
  public:
   static constexpr int kWarps = 4;  // of a block whose warps have a row each
 
-  // As many threads as leave `elements` of a row to each, but at most `most` and whole warps.
-  Team(int64_t width, int64_t elements, int most)
-      : lanes_(static_cast<int>(std::clamp<int64_t>(divide_up(width, kWarp * elements), 1, most / kWarp)) * kWarp) {}
+  // As many threads as leave `elements` of a row to each, but whole warps from `least` to `most` threads.
+  Team(int64_t width, int64_t elements, int most, int least = kWarp)
+      : lanes_(static_cast<int>(std::clamp<int64_t>(divide_up(width, elements * kWarp) * kWarp, least, most))) {}
 
   int threads() const { return lanes_ == kWarp ? kWarps * kWarp : lanes_; }       // of a block
   int64_t blocks(int64_t rows) const { return divide_up(rows, count()); }         // with a row for each team

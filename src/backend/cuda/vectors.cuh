@@ -73,11 +73,11 @@ bool aligned(Pointers... p) {
   return ((reinterpret_cast<uintptr_t>(p) % 16 == 0) && ...);
 }
 
-// Calls body(N) with the number of elements to take at a time: a constant, kVector or 1.
-template <class Body>
+// Calls body(N) with the number of elements to take at a time: a constant, kSize or 1.
+template <int kSize = kVector, class Body>
 void with_vectors(bool aligned, Body body) {
   if (aligned)
-    body(std::integral_constant<int, kVector>());
+    body(std::integral_constant<int, kSize>());
   else
     body(std::integral_constant<int, 1>());
 }

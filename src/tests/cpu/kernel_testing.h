@@ -61,6 +61,7 @@ class Array {
     for (size_t i = 0; i < size_; ++i) set(i, values[i]);
   }
 
+  DType dtype() const { return t_; }
   size_t size() const { return size_; }
   void* data() { return bytes_.data(); }
   const void* data() const { return bytes_.data(); }

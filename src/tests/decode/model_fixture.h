@@ -21,12 +21,15 @@ struct TestModel {
     return c;
   }
 
-  explicit TestModel(uint64_t seed, int vocabulary = 12) : model(config(vocabulary)) {
-    model.parameters.allocate(false);
+  explicit TestModel(uint64_t seed, int vocabulary = 12,
+                     const std::shared_ptr<nmt::Backend>& backend = nmt::host_backend())
+      : model(config(vocabulary)) {
+    model.parameters.allocate(false, backend);
     model.transformer.initialise(model.parameters, seed, false);
     for (const auto& e : model.parameters.entries())
       if (e.shape.rank() == 2)
         for (float& x : model.parameters.values(e)) x *= 2;
+    model.parameters.value_buffer().upload();
   }
 
   nmt::Scorer scorer(double weight = 1) { return {&model.transformer, &model.parameters, weight}; }

@@ -111,7 +111,7 @@ std::vector<Block> blocks_of(const Graph& graph, const Plan& plan, const std::ve
     }
     std::vector<Spec> specs;
     for (const Value& v : node.inputs) specs.push_back(graph.spec(v));
-    if (const int64_t bytes = node.op.scratch(specs); bytes > 0)
+    if (const int64_t bytes = node.op.scratch(specs, true); bytes > 0)
       blocks.push_back({{step.node, -1}, s, s, step.scratch, step.scratch + bytes});
   }
   return blocks;

@@ -45,10 +45,13 @@ struct TestModel {
   Transformer transformer;
   Parameters parameters;
 
-  explicit TestModel(const ModelConfig& config, uint64_t seed = 1) : transformer(config) {
+  explicit TestModel(const ModelConfig& config, uint64_t seed = 1,
+                     const std::shared_ptr<Backend>& backend = host_backend())
+      : transformer(config) {
     transformer.declare(parameters);
-    parameters.allocate(true);
+    parameters.allocate(true, backend);
     randomise(parameters, seed);
+    parameters.value_buffer().upload();
   }
 };
 
@@ -88,6 +91,7 @@ struct RunOptions {
   DType compute = DType::kF32;
   uint32_t step = 3;
   double label_smoothing = 0.1;
+  std::shared_ptr<Backend> backend = host_backend();  // the model's
 };
 
 struct Result {
@@ -99,12 +103,12 @@ struct Result {
 
 // The sum of losses over the tokens of the batch, and its gradients.
 inline Result run(TestModel& model, const PairInput& batch, const RunOptions& options = {}) {
-  Runtime runtime(options.threads, options.compute);
+  Runtime runtime(options.threads, options.compute, false, options.backend);
   runtime.seed = 11;
   runtime.step = options.step;
   Graph graph(runtime, options.fusion ? fusion_rules() : std::span<const FusionRule>());
   Leaves leaves(graph, model.parameters, options.train);
-  std::ranges::fill(model.parameters.gradients(), 0.f);
+  model.parameters.gradient_buffer().zero();
   const float weight = 1;
   const Expr loss = model.transformer.loss(leaves, batch, &weight, options.label_smoothing);
   if (options.train) graph.backward(loss);
@@ -113,6 +117,7 @@ inline Result run(TestModel& model, const PairInput& batch, const RunOptions& op
   result.loss = graph.scalar(loss);
   const float* losses = graph.data<float>(loss.output(1));
   result.token_losses.assign(losses, losses + batch.target.tokens());
+  model.parameters.gradient_buffer().download();
   for (const auto& e : model.parameters.entries()) {
     const auto g = model.parameters.gradients(e);
     result.gradients[e.name].assign(g.begin(), g.end());

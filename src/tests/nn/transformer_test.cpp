@@ -2,6 +2,7 @@
 #include <set>
 
 #include "tests/compute_types.h"
+#include "tests/device.h"
 #include "tests/nn/model_testing.h"
 
 using namespace nmt;
@@ -71,14 +72,35 @@ TEST_CASE("the number of threads changes no bit", "[nn]") {
   }
 }
 
+TEST_CASE("a device computes what the host does", "[nn]") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  ModelConfig config = small_config();
+  config.dropout = config.dropout_attention = config.dropout_ffn = 0.1;
+  config.activation = GENERATE("relu", "gelu", "swiglu");
+  config.norm = GENERATE("post", "pre");
+  const Sentences source = random_sentences({3, 9, 1, 6}, 31, 2, 1), target = random_sentences({5, 2, 8, 1}, 31, 2, 2);
+  const PairInput batch = pack(source, target);
+  TestModel here(config), there(config, 1, device);
+  const bool fusion = GENERATE(true, false);
+  const Result expected = run(here, batch, {.fusion = fusion});
+  const RunOptions on_device{.fusion = fusion, .backend = device};
+  const Result result = run(there, batch, on_device);
+  check_close(result, expected, 2e-5);
+  set_thread_order(GENERATE(0, 1));
+  check_same_bits(run(there, batch, on_device), result);
+  set_thread_order(0);
+}
+
 TEST_CASE("bf16 follows f32", "[nn]") {
   // Stated bounds: 2% of the loss, and gradients whose direction differs by a cosine of at least 0.98.
-  if (compute_types().size() == 1) return;
+  const auto backend = GENERATE(host_backend(), test_device());
+  if (backend == nullptr || (backend->on_host() && compute_types().size() == 1)) return;
   for (const ModelConfig& c : variants()) {
-    INFO(title(c));
-    TestModel model(c);
+    INFO(title(c) << " on " << backend->name());
+    TestModel model(c), there(c, 1, backend);
     const PairInput batch = random_batch(c);
-    const Result half = run(model, batch, {.compute = DType::kBF16}), full = run(model, batch);
+    const Result half = run(there, batch, {.compute = DType::kBF16, .backend = backend}), full = run(model, batch);
     CHECK(half.loss == Approx(full.loss).epsilon(0.02));
     CHECK(half.loss != full.loss);
     for (const auto& [name, gradient] : full.gradients) {

@@ -7,6 +7,7 @@
 #include "graph/runtime.h"
 #include "ops/elementwise.h"
 #include "ops/fusion.h"
+#include "tests/device.h"
 
 namespace nmt::testing {
 namespace {
@@ -14,6 +15,9 @@ namespace {
 constexpr uint64_t kSeed = 11;
 constexpr uint32_t kStep = 3;
 constexpr size_t kProbes = 150;  // elements of an argument that finite differences are taken of, where it has more
+
+constexpr double kDeviceUnit =
+    1e-2;  // where the host's gradient cancels to 0, a device's other roundings may leave a rest
 
 using Kind = Argument::Kind;
 
@@ -83,26 +87,31 @@ struct Setting {
   DType compute = DType::kF32;
   bool fusion = true;
   int threads = 1;
+  std::shared_ptr<Backend> backend = host_backend();
 };
 
 Outcome evaluate(const OpCase& c, const std::vector<Data>& data, const Setting& setting) {
-  Runtime runtime(setting.threads, setting.compute);
+  const auto& backend = setting.backend;
+  Runtime runtime(setting.threads, setting.compute, false, backend);
   runtime.seed = kSeed;
   runtime.step = kStep;
   Graph graph(runtime, setting.fusion ? fusion_rules() : std::span<const FusionRule>());
   std::vector<Expr> leaves;
-  std::vector<std::vector<float>> parameter_gradients(data.size());
-  std::vector<std::vector<std::byte>> states(data.size());
+  std::vector<FloatBuffer> parameter_gradients(data.size());
+  std::vector<Buffer> memory(data.size());  // of parameters and states
   for (size_t i = 0; i < data.size(); ++i) {
     const Argument& a = c.arguments[i];
     const Spec spec{a.shape, dtype_of(a, setting.compute)};
+    if (a.kind == Kind::kParameter || a.kind == Kind::kState) {
+      memory[i] = Buffer(backend, data[i].bytes.size());
+      backend->upload(memory[i].data(), data[i].bytes.data(), data[i].bytes.size());
+    }
     if (a.kind == Kind::kParameter) {
-      parameter_gradients[i].assign(data[i].values.size(), 0.f);
-      leaves.push_back(graph.parameter(a.shape, reinterpret_cast<const float*>(data[i].bytes.data()),
-                                       parameter_gradients[i].data()));
+      parameter_gradients[i] = FloatBuffer(backend, data[i].values.size());
+      leaves.push_back(
+          graph.parameter(a.shape, reinterpret_cast<const float*>(memory[i].data()), parameter_gradients[i].data()));
     } else if (a.kind == Kind::kState) {
-      states[i] = data[i].bytes;
-      leaves.push_back(graph.state(spec, states[i].data()));
+      leaves.push_back(graph.state(spec, memory[i].data()));
     } else {
       leaves.push_back(graph.input(spec, data[i].bytes.data(), a.kind == Kind::kInput));
     }
@@ -128,11 +137,13 @@ Outcome evaluate(const OpCase& c, const std::vector<Data>& data, const Setting& 
   for (size_t i = 0; i < data.size(); ++i) {
     outcome.gradients.emplace_back();
     if (!c.differentiable || !has_gradient(c.arguments[i])) continue;
-    if (c.arguments[i].kind == Kind::kParameter)
-      outcome.gradients[i].assign(parameter_gradients[i].begin(), parameter_gradients[i].end());
-    else
+    if (c.arguments[i].kind == Kind::kParameter) {
+      parameter_gradients[i].download();
+      outcome.gradients[i].assign(parameter_gradients[i].host().begin(), parameter_gradients[i].host().end());
+    } else {
       outcome.gradients[i] =
           gradients[i] ? as_doubles(graph.data(gradients[i]), gradients[i].spec()) : Values(data[i].values.size());
+    }
   }
   for (const Node& node : graph.nodes())
     if (node.op) outcome.ops.insert(std::string(node.op.name()));
@@ -246,6 +257,24 @@ void check_case(const OpCase& c) {
         INFO(threads << " threads");
         CHECK((evaluate(c, data, {t.dtype, fusion, threads}) == result));
       }
+      const auto device = test_device();
+      if (device == nullptr) continue;
+      INFO("on " << device->name());
+      const Setting there{t.dtype, fusion, 1, device};
+      const Outcome computed = evaluate(c, data, there);
+      CHECK(error_of(computed.output, reference, c.unit) <= bound.forward * c.slack);
+      for (size_t i = 0; i < data.size(); ++i) {
+        if (c.kinked && !fusion && t.dtype == DType::kBF16) continue;
+        INFO("gradient of argument " << i);
+        const double unit = std::max(c.unit, kDeviceUnit);
+        CHECK(error_of(computed.gradients[i], one.gradients[i], unit) <= 2 * bound.gradient * c.slack);
+      }
+      for (const uint64_t order : {1, 2}) {
+        INFO("threads in order " << order);
+        set_thread_order(order);
+        CHECK((evaluate(c, data, there) == computed));
+      }
+      set_thread_order(0);
     }
   }
 }

@@ -40,7 +40,7 @@ TEST_CASE("Adam and exponential smoothing follow their definition on any number 
     for (float& v : parameters.values()) v = static_cast<float>(random.uniform() - 0.5);
     Optimizer optimizer(o, parameters.size());
     optimizer.start_smoothing(parameters.values());
-    ThreadPool pool(threads);
+    Runtime runtime(threads);
     std::vector<double> p(parameters.values().begin(), parameters.values().end()), m(n), v(n), average = p;
     for (int step = 1; step <= 20; ++step) {
       double squares = 0;
@@ -51,7 +51,8 @@ TEST_CASE("Adam and exponential smoothing follow their definition on any number 
                        : static_cast<float>((random.uniform() - 0.5) * std::pow(10.0, static_cast<double>(i % 9) - 6));
         squares += static_cast<double>(g) * g;
       }
-      CHECK(Optimizer::norm(pool, parameters.gradients()) == Approx(std::sqrt(squares)).epsilon(1e-12));
+      CHECK(Optimizer::norm(runtime, parameters.size(), parameters.gradients().data()) ==
+            Approx(std::sqrt(squares)).epsilon(1e-12));
       const double rate = 0.01 / step, scale = step % 2 == 0 ? 0.5 : 1;
       for (size_t i = 0; i < n; ++i) {
         const double g = parameters.gradients()[i] * scale;
@@ -60,7 +61,7 @@ TEST_CASE("Adam and exponential smoothing follow their definition on any number 
         p[i] -= rate * (m[i] / (1 - std::pow(0.8, step))) / (std::sqrt(v[i] / (1 - std::pow(0.95, step))) + 1e-7);
         average[i] += 0.1 * (p[i] - average[i]);
       }
-      optimizer.update(pool, parameters, step, rate, scale);
+      optimizer.update(runtime, parameters, step, rate, scale);
       for (const float g : parameters.gradients()) REQUIRE(g == 0);
     }
     double worst = 0;

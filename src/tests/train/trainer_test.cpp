@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "tests/device.h"
 #include "tests/train/training_fixture.h"
 
 using namespace nmt;
@@ -70,6 +71,29 @@ TEST_CASE("a run gives the same bits again, whatever the number of threads") {
   }
   o.seed = 2;
   CHECK(folder.fresh(o, "6u") != first);
+}
+
+TEST_CASE("a device trains as the host does, again to the bit, and goes on where it stopped") {
+  if (test_device() == nullptr) return;
+  const TrainingFolder folder;
+  TrainOptions here = folder.options();
+  here.model.dropout = 0.1;
+  here.exponential_smoothing = 0.05;
+  here.disp_freq = "1u";
+  here.log_json = folder / "here.json";
+  TrainOptions there = here;
+  there.devices = {"0"};
+  there.log_json = folder / "there.json";
+  folder.fresh(here, "10u");
+  const Tensors tensors = folder.fresh(there, "10u");
+  const auto expected = costs(here.log_json), found = costs(there.log_json);
+  REQUIRE(found.size() == 10);
+  for (const auto& [update, cost] : expected) CHECK(found.at(update) == Approx(cost).epsilon(1e-4));
+  set_thread_order(7);
+  CHECK(folder.fresh(there, "10u") == tensors);
+  set_thread_order(0);
+  folder.fresh(there, "4u");
+  CHECK(folder.further(there, "10u") == tensors);
 }
 
 TEST_CASE("a run that goes on is the run that never stopped, from any update") {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "backend/cuda/emulation/fibers.h"
 #include "backend/cuda/emulation/guarded_memory.h"
+#include "backend/cuda/emulation/run.h"
 
 // CUDA's words for kernels, as C++. What is not here does not compile: `__shared__` (shared memory comes from
 // shared_memory(), which knows its bounds) and sums of floats by atomicAdd (their order is left to time).
@@ -21,14 +21,13 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 
-#define threadIdx (static_cast<const uint3&>(::nmt::cuda::emulation::place.thread))
-#define blockIdx (static_cast<const uint3&>(::nmt::cuda::emulation::place.block))
-#define blockDim (static_cast<const dim3&>(::nmt::cuda::emulation::place.threads))
-#define gridDim (static_cast<const dim3&>(::nmt::cuda::emulation::place.blocks))
+#define threadIdx (::nmt::cuda::emulation::place->thread)
+#define blockIdx (::nmt::cuda::emulation::place->block)
+#define blockDim (::nmt::cuda::emulation::place->threads)
+#define gridDim (::nmt::cuda::emulation::place->blocks)
 constexpr int warpSize = 32;
 
-// ---- threads that wait for each other
-// -----------------------------------------------------------------------------------
+// ---- threads that wait for each other -------------------------------------------------------------------------------
 inline void __syncthreads() { ::nmt::cuda::emulation::sync_block(); }
 inline void __syncwarp(unsigned mask = 0xffffffff) {
   ::nmt::cuda::emulation::sync_warp("__syncwarp", mask, nullptr, [](unsigned, void* const*) {});
@@ -36,7 +35,7 @@ inline void __syncwarp(unsigned mask = 0xffffffff) {
 
 namespace nmt::cuda::emulation {
 
-inline int lane() { return static_cast<int>(place.thread.x % 32); }
+inline int lane() { return static_cast<int>(place->thread.x % 32); }
 
 // The value of the lane `source`; NaN, or an absurd number, where that is not in the mask.
 template <class T>
@@ -60,23 +59,24 @@ T exchange(const char* operation, unsigned mask, T value, int source) {
 }
 
 // Shuffles are within groups of `width` lanes, a power of two; a source outside of the group is the lane itself.
+// Offsets have five bits.
 template <class T>
 T shuffle(unsigned mask, T value, int source, int width) {
   return exchange("__shfl_sync", mask, value, (lane() & -width) | (source & (width - 1)));
 }
 template <class T>
 T shuffle_up(unsigned mask, T value, unsigned offset, int width) {
-  const int source = lane() - static_cast<int>(offset);
+  const int source = lane() - static_cast<int>(offset & 31);
   return exchange("__shfl_up_sync", mask, value, source < (lane() & -width) ? lane() : source);
 }
 template <class T>
 T shuffle_down(unsigned mask, T value, unsigned offset, int width) {
-  const int source = lane() + static_cast<int>(offset);
+  const int source = lane() + static_cast<int>(offset & 31);
   return exchange("__shfl_down_sync", mask, value, source > (lane() | (width - 1)) ? lane() : source);
 }
 template <class T>
 T shuffle_xor(unsigned mask, T value, int bits, int width) {
-  const int source = lane() ^ bits;
+  const int source = lane() ^ (bits & 31);
   return exchange("__shfl_xor_sync", mask, value, source > (lane() | (width - 1)) ? lane() : source);
 }
 
@@ -134,8 +134,7 @@ inline int __all_sync(unsigned mask, int says) {
   return ::nmt::cuda::emulation::ballot("__all_sync", mask, says != 0) == mask;
 }
 
-// ---- atomics: the old value; of integers alone, where the order does not matter
-// -------------------------------------------
+// ---- atomics: the old value; of integers alone, where the order does not matter -------------------------------------
 #define NMT_ATOMICS(T)                                                                  \
   inline T atomicAdd(T* at, T x) { return std::atomic_ref<T>(*at).fetch_add(x); }       \
   inline T atomicMax(T* at, T x) {                                                      \
@@ -150,8 +149,7 @@ NMT_ATOMICS(unsigned long long)
 void atomicAdd(float*, float) = delete;
 void atomicAdd(double*, double) = delete;
 
-// ---- numbers
-// ------------------------------------------------------------------------------------------------------------
+// ---- numbers --------------------------------------------------------------------------------------------------------
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
 inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }  // from 1
@@ -183,4 +181,6 @@ NMT_MIN_MAX(unsigned long long)
 #undef NMT_MIN_MAX
 inline float min(float x, float y) { return fminf(x, y); }
 inline float max(float x, float y) { return fmaxf(x, y); }
+inline double min(double x, double y) { return fmin(x, y); }
+inline double max(double x, double y) { return fmax(x, y); }
 // NOLINTEND

@@ -1,10 +1,10 @@
-#include "backend/cuda/emulation/fibers.h"
+#include "backend/cuda/emulation/run.h"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cstdlib>
+#include <climits>
 #include <cstring>
 #include <exception>
 #include <map>
@@ -14,84 +14,26 @@
 #include <utility>
 #include <vector>
 
-#include <boost/context/detail/fcontext.hpp>
-#include <sys/mman.h>
-
+#include "backend/cuda/emulation/allocations.h"
+#include "backend/cuda/emulation/environment.h"
+#include "backend/cuda/emulation/fiber.h"
 #include "backend/cuda/emulation/guarded_memory.h"
 #include "base/error.h"
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 namespace nmt::cuda::emulation {
 
-constinit thread_local Place place;
+constinit thread_local const Place* place = nullptr;
 
 namespace {
 
 constexpr int kLanes = 32, kMaxWarps = 32, kMaxThreads = kLanes * kMaxWarps;
 constexpr dim3 kMaxBlocks(0x7fffffff, 65535, 65535);
 constexpr size_t kMaxShared = 227 << 10;
-constexpr size_t kPage = 4096;
-#ifdef __SANITIZE_ADDRESS__
-constexpr size_t kStack = 256 << 10;
-#else
-constexpr size_t kStack = 64 << 10;
-#endif
+constexpr size_t kCopy = 16;  // bytes
 
-std::atomic<uint64_t> thread_order = [] {
-  const char* seed = std::getenv("NMT_EMULATED_ORDER");
-  return seed == nullptr ? 0 : std::strtoull(seed, nullptr, 10);
-}();
-
-// A stack and where its execution stands. One runs the threads of a block till one of them waits; then the stack is
-// that thread's till it returns, and another fiber goes on.
-struct Fiber {
-  boost::context::detail::fcontext_t context = nullptr;
-  std::byte* stack = nullptr;  // its lowest byte
-  size_t bytes = 0;
-};
-
-// A stack of its own, above a page that nobody may touch.
-class OwnFiber : public Fiber {
- public:
-  explicit OwnFiber(void (*enter)(boost::context::detail::transfer_t)) {
-    void* memory = mmap(nullptr, kPage + kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) fail("no memory for the stack of an emulated thread");
-    mprotect(memory, kPage, PROT_NONE);
-    stack = static_cast<std::byte*>(memory) + kPage;
-    bytes = kStack;
-    context = boost::context::detail::make_fcontext(stack + bytes, bytes, enter);
-  }
-  OwnFiber(const OwnFiber&) = delete;
-  OwnFiber& operator=(const OwnFiber&) = delete;
-  ~OwnFiber() {
-#ifdef __SANITIZE_ADDRESS__
-    ASAN_UNPOISON_MEMORY_REGION(stack, bytes);
-#endif
-    munmap(stack - kPage, kPage + bytes);
-  }
-};
-
-// After each switch, with what the fiber that was left gave and the sanitizer's note of the one that goes on.
-void arrive(boost::context::detail::transfer_t from, [[maybe_unused]] void* note) {
-  auto* left = static_cast<Fiber*>(from.data);
-  left->context = from.fctx;
-#ifdef __SANITIZE_ADDRESS__
-  const void* stack = nullptr;
-  __sanitizer_finish_switch_fiber(note, &stack, &left->bytes);
-  left->stack = static_cast<std::byte*>(const_cast<void*>(stack));
-#endif
-}
-
-void jump(Fiber& from, Fiber& to) {
-  void* note = nullptr;
-#ifdef __SANITIZE_ADDRESS__
-  __sanitizer_start_switch_fiber(&note, to.stack, to.bytes);
-#endif
-  arrive(boost::context::detail::jump_fcontext(to.context, &from), note);
+std::atomic<uint64_t>& thread_order() {
+  static std::atomic<uint64_t> seed = static_cast<uint64_t>(environment("NMT_EMULATED_ORDER", 0, LLONG_MAX));
+  return seed;
 }
 
 // What unwinds the threads of a block where one has failed.
@@ -115,11 +57,21 @@ struct Warp {
   unsigned meeting = 0;  // that wait for other lanes; what is left waits at the barrier
 };
 
+// A copy of a thread that has begun; nobody may count on its being done before the thread has waited for it.
+struct Copy {
+  void* to;
+  std::array<std::byte, kCopy> value;
+  int group;
+};
+
 class Engine {
  public:
   void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body);
   void sync_block();
   void sync_warp(const Meeting& meeting);
+  void begin_copy(void* to, const void* from);
+  void end_group() { ++groups_[current_]; }
+  void finish_groups(int but);
   const GuardedMemory& shared() const { return *shared_; }
   std::string here() const;
 
@@ -130,15 +82,15 @@ class Engine {
   void run_block();
   std::string block() const;
 
-  static void enter(boost::context::detail::transfer_t from);
   void run_threads();
   void switch_to(int thread);
-  void go_on_with(int thread, Fiber* fiber);
+  void set_current(int thread, Fiber* fiber);
 
   static unsigned bit(int thread) { return 1u << thread % kLanes; }
   void make_ready(int warp, unsigned lanes);
   void make_wait();
   void make_returned();
+  bool complete(const Meeting& meeting) const;
   void wait();
   int next();
   int pick(unsigned mask);
@@ -150,18 +102,22 @@ class Engine {
   std::unique_ptr<GuardedMemory> shared_;
   uint64_t order_ = 0;  // 0: as threads are counted; else the state of the random generator
 
+  Place place_{};
+
   // The block. Ready: what can run, the running thread too.
   int threads_ = 0, alive_ = 0, at_barrier_ = 0;
   unsigned ready_warps_ = 0;
   std::array<Warp, kMaxWarps> warps_;
   std::array<Meeting, kMaxThreads> meetings_;
-  std::array<Fiber*, kMaxThreads> fiber_of_;  // null: has not begun
+  std::array<Fiber*, kMaxThreads> fiber_of_;           // null: has not begun
+  std::array<std::vector<Copy>, kMaxThreads> copies_;  // that have begun, of each thread
+  std::array<int, kMaxThreads> groups_{};              // that are complete
   int current_ = kNone;
   std::exception_ptr error_;  // the first one
 
   Fiber main_;             // of whoever called run()
   Fiber* fiber_ = &main_;  // that runs
-  std::vector<std::unique_ptr<OwnFiber>> fibers_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_;
 };
 
@@ -170,8 +126,7 @@ Engine& engine() {
   return engine;
 }
 
-// ---- launches
-// ---------------------------------------------------------------------------------------------------------
+// ---- launches -------------------------------------------------------------------------------------------------------
 
 void Engine::run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body) {
   if (kernel_ != nullptr) fail("kernel {}: launched in the kernel {}", kernel, kernel_);
@@ -188,9 +143,10 @@ void Engine::run(const char* kernel, dim3 blocks, int threads, size_t shared_byt
   kernel_ = kernel;
   body_ = &body;
   threads_ = threads;
-  order_ = thread_order;
+  order_ = thread_order();
   try {
     run_blocks(blocks);
+    allocations().check_guards(kernel);
   } catch (...) {
     kernel_ = nullptr;
     throw;
@@ -207,11 +163,12 @@ void Engine::run_blocks(dim3 blocks) {
       step = 1 + random() % (count - 1);
     } while (std::gcd(step, count) != 1);  // so that each block has its turn
   }
-  place.threads = dim3(static_cast<unsigned>(threads_));
-  place.blocks = blocks;
+  place_.threads = dim3(static_cast<unsigned>(threads_));
+  place_.blocks = blocks;
+  place = &place_;
   for (uint64_t i = 0; i < count; ++i) {
-    place.block = {static_cast<unsigned>(block % blocks.x), static_cast<unsigned>(block % layer / blocks.x),
-                   static_cast<unsigned>(block / layer)};
+    place_.block = {static_cast<unsigned>(block % blocks.x), static_cast<unsigned>(block % layer / blocks.x),
+                    static_cast<unsigned>(block / layer)};
     run_block();
     block = (block + step) % count;
   }
@@ -238,18 +195,12 @@ void Engine::run_block() {
 }
 
 std::string Engine::block() const {
-  return fmt::format("kernel {}, block ({}, {}, {})", kernel_, place.block.x, place.block.y, place.block.z);
+  return fmt::format("kernel {}, block ({}, {}, {})", kernel_, place_.block.x, place_.block.y, place_.block.z);
 }
 
 std::string Engine::here() const { return fmt::format("{}, thread {}", block(), current_); }
 
-// ---- fibers
-// -------------------------------------------------------------------------------------------------------------
-
-void Engine::enter(boost::context::detail::transfer_t from) {
-  arrive(from, nullptr);
-  engine().run_threads();
-}
+// ---- fibers ---------------------------------------------------------------------------------------------------------
 
 // What a fiber does for ever: runs the current thread; then, where the next one has not begun, that one.
 void Engine::run_threads() {
@@ -263,12 +214,13 @@ void Engine::run_threads() {
     } catch (...) {
       if (!error_) error_ = std::current_exception();
     }
+    copies_[current_].clear();
     if (error_) {
       warps_[current_ / kLanes].alive &= ~bit(current_);
       to = kNone;
     }
     if (to != kNone && fiber_of_[to] == nullptr) {
-      go_on_with(to, fiber_);
+      set_current(to, fiber_);
     } else {
       idle_.push_back(fiber_);
       switch_to(to);
@@ -276,10 +228,10 @@ void Engine::run_threads() {
   }
 }
 
-void Engine::go_on_with(int thread, Fiber* fiber) {
+void Engine::set_current(int thread, Fiber* fiber) {
   fiber_of_[thread] = fiber;
   current_ = thread;
-  place.thread.x = static_cast<unsigned>(thread);
+  place_.thread.x = static_cast<unsigned>(thread);
 }
 
 // Leaves this fiber; returns when somebody switches to it. kNone: the block is over.
@@ -289,18 +241,18 @@ void Engine::switch_to(int thread) {
     fiber_ = &main_;
   } else {
     if (fiber_of_[thread] == nullptr) {
-      if (idle_.empty()) idle_.push_back(fibers_.emplace_back(std::make_unique<OwnFiber>(enter)).get());
+      if (idle_.empty())
+        idle_.push_back(fibers_.emplace_back(std::make_unique<Fiber>([] { engine().run_threads(); })).get());
       fiber_of_[thread] = idle_.back();
       idle_.pop_back();
     }
     fiber_ = fiber_of_[thread];
-    go_on_with(thread, fiber_);
+    set_current(thread, fiber_);
   }
-  jump(*from, *fiber_);
+  from->switch_to(*fiber_);
 }
 
-// ---- threads
-// ------------------------------------------------------------------------------------------------------------
+// ---- threads --------------------------------------------------------------------------------------------------------
 
 void Engine::make_ready(int warp, unsigned lanes) {
   warps_[warp].ready |= lanes;
@@ -376,20 +328,11 @@ void Engine::sync_warp(const Meeting& meeting) {
   meetings_[current_] = meeting;
   warp.meeting |= bit(current_);
 
-  std::array<void*, kLanes> values{};
-  bool all = (meeting.mask & ~warp.meeting) == 0;
-  for (unsigned rest = all ? meeting.mask : meeting.mask & warp.meeting; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    const Meeting& other = meetings_[first + lane];
-    values[lane] = other.values;
-    if (same(meeting, other)) continue;
-    if ((other.mask & bit(current_)) != 0)
-      fail("{}: waits at {} with the mask {:#010x}, but thread {} at {} with the mask {:#010x}", here(),
-           meeting.operation, meeting.mask, first + lane, other.operation, other.mask);
-    all = false;
-  }
   make_wait();
-  if (all) {
+  if (complete(meeting)) {
+    std::array<void*, kLanes> values;
+    for (unsigned rest = meeting.mask; rest != 0; rest &= rest - 1)
+      values[std::countr_zero(rest)] = meetings_[first + std::countr_zero(rest)].values;
     meeting.collect(meeting.mask, values.data());
     warp.meeting &= ~meeting.mask;
     make_ready(current_ / kLanes, meeting.mask);
@@ -397,7 +340,39 @@ void Engine::sync_warp(const Meeting& meeting) {
   wait();
 }
 
-// The block is over for these threads: the ones that have not returned can never go on.
+// Whether all lanes of the mask wait for the same as the current one.
+bool Engine::complete(const Meeting& meeting) const {
+  const int first = current_ / kLanes * kLanes;
+  if ((meeting.mask & ~warps_[current_ / kLanes].meeting) != 0) return false;
+  for (unsigned rest = meeting.mask; rest != 0; rest &= rest - 1) {
+    const int thread = first + std::countr_zero(rest);
+    const Meeting& other = meetings_[thread];
+    if (same(meeting, other)) continue;
+    if ((other.mask & bit(current_)) == 0) return false;  // it may go on, and come here next
+    fail("{}: waits at {} with the mask {:#010x}, but thread {} of it at {} with the mask {:#010x}", here(),
+         meeting.operation, meeting.mask, thread, other.operation, other.mask);
+  }
+  return true;
+}
+
+void Engine::begin_copy(void* to, const void* from) {
+  if (order_ != 0 && random() % 2 == 0) {
+    std::memcpy(to, from, kCopy);
+  } else {
+    Copy copy{to, {}, groups_[current_]};
+    std::memcpy(copy.value.data(), from, kCopy);
+    copies_[current_].push_back(copy);
+  }
+}
+
+void Engine::finish_groups(int but) {
+  std::erase_if(copies_[current_], [&](const Copy& copy) {
+    if (copy.group >= groups_[current_] - but) return false;
+    std::memcpy(copy.to, copy.value.data(), kCopy);
+    return true;
+  });
+}
+
 void Engine::fail_stuck() const {
   std::map<std::string, std::pair<int, int>> groups;  // where they wait: how many, the first
   for (int t = 0; t < threads_; ++t) {
@@ -420,7 +395,7 @@ void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, cons
   engine().run(kernel, blocks, threads, shared_bytes, body);
 }
 
-void set_thread_order(uint64_t seed) { thread_order = seed; }
+void set_thread_order(uint64_t seed) { thread_order() = seed; }
 
 void* shared_memory() { return engine().shared().data(); }
 size_t shared_bytes() { return engine().shared().bytes(); }
@@ -431,6 +406,10 @@ void sync_warp(const char* operation, unsigned mask, void* values, Collect colle
   engine().sync_warp({operation, mask, values, collect});
 }
 
-void fail_in_thread(const char* what) { fail("{}: {}", engine().here(), what); }
+void begin_copy(void* to, const void* from) { engine().begin_copy(to, from); }
+void end_copy_group() { engine().end_group(); }
+void finish_copy_groups(int but) { engine().finish_groups(but); }
+
+void fail_in_thread(const char* operation, const char* what) { fail("{}: {}: {}", engine().here(), operation, what); }
 
 }  // namespace nmt::cuda::emulation

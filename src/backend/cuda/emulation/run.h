@@ -9,9 +9,12 @@
 // How a kernel runs in this process: block after block, and the threads of a block in turns, each till it waits for
 // others. Every host thread runs its own kernels. A kernel cannot wait for another block.
 //
-// Mistakes that a device answers with wrong numbers or not at all are an Error here that names the kernel and the
-// block: threads that wait for ever, lanes that are missing where a warp acts together, writes outside of memory.
-// Memory that nobody has written is NaN.
+// Mistakes that a device answers with wrong numbers or not at all are an Error here that names the kernel: threads that
+// wait for ever, lanes that are missing where a warp acts together, writes outside of memory. Memory that nobody has
+// written is NaN.
+//
+// Environment variables: NMT_EMULATED_DEVICES, how many devices there are (0 to 64; 1 unless given);
+// NMT_EMULATED_MEMORY, the megabytes of each (2048); NMT_EMULATED_ORDER, the seed of set_thread_order() (0).
 namespace nmt::cuda::emulation {
 
 // body() once for each thread; returns when all have returned. Error where CUDA would refuse the launch, or a thread
@@ -19,19 +22,17 @@ namespace nmt::cuda::emulation {
 void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body);
 
 // From now on: 0: blocks one after the other, and of the threads that can run always the first; else an order that the
-// seed chooses, another one at each barrier. What then changes results is a race. At first the environment variable
-// NMT_EMULATED_ORDER, or 0.
+// seed chooses, another one at each barrier. A kernel whose results change has a race.
 void set_thread_order(uint64_t seed);
 
-// ---- for code that run() calls
-// ----------------------------------------------------------------------------------------
+// ---- for kernels ----------------------------------------------------------------------------------------------------
 
-// Where the running thread is.
+// Where the running thread is. (A pointer: GCC 12's sanitizer takes the address of a thread_local variable for null.)
 struct Place {
-  uint3 thread{}, block{};
+  uint3 thread, block;
   dim3 threads, blocks;
 };
-extern constinit thread_local Place place;
+extern constinit thread_local const Place* place;
 
 // The block's shared memory, 128-byte aligned, and its size.
 void* shared_memory();
@@ -45,7 +46,14 @@ void sync_block();
 using Collect = void (*)(unsigned mask, void* const* lanes);
 void sync_warp(const char* operation, unsigned mask, void* values, Collect collect);
 
-// Error that begins with the kernel, the block and the thread.
-[[noreturn]] void fail_in_thread(const char* what);
+// Begins a copy of 16 bytes, which is done when the thread waits for it (or, as the seed says, at once).
+// end_copy_group() makes those begun since the last one a group; finish_copy_groups(but) waits for all groups but the
+// newest few.
+void begin_copy(void* to, const void* from);
+void end_copy_group();
+void finish_copy_groups(int but);
+
+// Error that names the kernel, the block and the thread too.
+[[noreturn]] void fail_in_thread(const char* operation, const char* what);
 
 }  // namespace nmt::cuda::emulation

@@ -1,0 +1,79 @@
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/rows.cuh"
+
+namespace nmt::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+
+// Two passes over a row, the second from a cache: sums, then the gradient. Logits enter relative to the largest or to
+// that of the label, so that a common offset costs no bits.
+template <int N, class T>
+__global__ void __launch_bounds__(kThreads)
+    cross_entropy_kernel(Team team, int64_t rows, int64_t width, const float* logits, const int32_t* labels,
+                         float smoothing, const float* weight, const float* factor, float* loss, float* nll,
+                         T* dlogits) {
+  const int64_t r = team.row();
+  if (r >= rows) return;
+  const float* x = logits + r * width;
+  T* dx = dlogits == nullptr ? nullptr : dlogits + r * width;
+  const int64_t begin = team.lane() * N, step = team.lanes() * N;
+  const int64_t label = labels[r];
+
+  float label_loss = 0, smoothed_loss = 0;
+  Normaliser norm;
+  if (label >= 0) {
+    const float label_logit = x[label];
+    const float pivot = fabsf(label_logit) <= FLT_MAX ? label_logit : 0;
+    float shifted = 0;
+    for (int64_t c = begin; c < width; c += step) {
+      float v[N];
+      load(x + c, v);
+      norm.take(v);
+#pragma unroll
+      for (int i = 0; i < N; ++i) shifted += v[i] - pivot;
+    }
+    norm.combine(team);
+    shifted = team.sum(shifted);
+    const float log_sum = logf(norm.sum);
+    label_loss = log_sum + (norm.largest - label_logit);
+    const float mean_loss = log_sum + ((norm.largest - pivot) - shifted / static_cast<float>(width));
+    smoothed_loss = smoothing == 0 ? label_loss : (1 - smoothing) * label_loss + smoothing * mean_loss;
+  }
+  if (begin == 0) {
+    if (loss != nullptr) loss[r] = smoothed_loss;
+    if (nll != nullptr) nll[r] = label_loss;
+  }
+  if (dx == nullptr) return;
+
+  const float scale = label < 0 ? 0 : *weight * (factor == nullptr ? 1 : *factor);
+  const float probability = scale / norm.sum, less = scale * (smoothing / static_cast<float>(width));
+  const float less_at_label = less + scale * (1 - smoothing);
+  for (int64_t c = begin; c < width; c += step) {
+    float v[N] = {};
+    if (label >= 0) {
+      load(x + c, v);
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        v[i] = expf(v[i] - norm.largest) * probability - (c + i == label ? less_at_label : less);
+    }
+    store(v, dx + c);
+  }
+}
+
+}  // namespace
+
+void cross_entropy(Stream s, DType t, int64_t rows, int64_t width, const float* logits, const int32_t* labels,
+                   float smoothing, const float* weight, const float* factor, float* loss, float* nll, void* dlogits) {
+  with_type(t, [&](auto type) {
+    with_vectors(aligned(logits, dlogits) && width % kVector == 0, [&](auto size) {
+      using T = decltype(type);
+      constexpr int N = size;
+      const Team team(width, 2 * N, kThreads);
+      launch("cross_entropy", s, team.grid(rows), cross_entropy_kernel<N, T>, team, rows, width, logits, labels,
+             smoothing, weight, factor, loss, nll, static_cast<T*>(dlogits));
+    });
+  });
+}
+
+}  // namespace nmt::cuda

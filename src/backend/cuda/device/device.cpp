@@ -1,0 +1,171 @@
+#include "backend/cuda/device.h"
+
+#include <cstring>
+
+#include <cuda_runtime.h>
+
+#include "base/error.h"
+
+namespace nmt::cuda {
+namespace {
+
+void check_cuda(cudaError_t error, const char* doing) {
+  if (error != cudaSuccess) fail("CUDA: {}: {} ({})", doing, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+void use(int device) { check_cuda(cudaSetDevice(device), "choosing the device"); }
+
+// Pinned memory through which the host's data goes to the device: a ring, so that what was handed over last is still
+// there while it is copied.
+class Staging {
+ public:
+  explicit Staging(cudaStream_t stream) : stream_(stream) {}
+  ~Staging() {
+    for (Slot& slot : slots_) {
+      if (slot.memory != nullptr) cudaFreeHost(slot.memory);
+      if (slot.copied != nullptr) cudaEventDestroy(slot.copied);
+    }
+  }
+
+  void upload(void* to, const void* from, size_t bytes) {
+    Slot& slot = slots_[next_++ % kSlots];
+    if (slot.copied == nullptr)
+      check_cuda(cudaEventCreateWithFlags(&slot.copied, cudaEventDisableTiming), "making an event");
+    else
+      check_cuda(cudaEventSynchronize(slot.copied), "waiting for an earlier copy");
+    if (slot.bytes < bytes) {
+      if (slot.memory != nullptr) check_cuda(cudaFreeHost(slot.memory), "freeing pinned memory");
+      slot.memory = nullptr;
+      slot.bytes = 0;
+      check_cuda(cudaMallocHost(&slot.memory, bytes), "taking pinned memory");
+      slot.bytes = bytes;
+    }
+    std::memcpy(slot.memory, from, bytes);
+    check_cuda(cudaMemcpyAsync(to, slot.memory, bytes, cudaMemcpyHostToDevice, stream_), "copying to the device");
+    check_cuda(cudaEventRecord(slot.copied, stream_), "recording an event");
+  }
+
+ private:
+  static constexpr size_t kSlots = 4;
+  struct Slot {
+    void* memory = nullptr;
+    size_t bytes = 0;
+    cudaEvent_t copied = nullptr;
+  };
+
+  cudaStream_t stream_;
+  Slot slots_[kSlots];
+  size_t next_ = 0;
+};
+
+constexpr size_t kLargestStaged = 64 << 20;  // more goes directly: pinned memory is scarce
+
+}  // namespace
+
+std::vector<DeviceInfo> devices(std::string* why) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // it is dealt with
+    if (why != nullptr) *why = cudaGetErrorString(error);
+    return {};
+  }
+  std::vector<DeviceInfo> all;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    check_cuda(cudaGetDeviceProperties(&properties, i), "asking for a device's properties");
+    // What is free is known of the chosen device alone; another process may use up what is free, too.
+    all.push_back(
+        {properties.name, static_cast<int64_t>(properties.totalGlobalMem), 0, properties.major, properties.minor});
+  }
+  return all;
+}
+
+Device::Device(int index) : index_(index) {
+  std::string why = "there is none";
+  const auto all = devices(&why);
+  require(!all.empty(), "device {}: {}", index, why);
+  require(index >= 0 && index < static_cast<int>(all.size()), "there is no device {}: the last one is {}", index,
+          all.size() - 1);
+  info_ = all[static_cast<size_t>(index)];
+  const cudaError_t error = cudaSetDevice(index);
+  if (error == cudaErrorDevicesUnavailable || error == cudaErrorDeviceAlreadyInUse)
+    user_error("device {} ({}) is in use by somebody who does not share it", index, info_.name);
+  check_cuda(error, "choosing the device");
+  size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
+  info_.free = static_cast<int64_t>(free);
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  // Freed memory stays with the process: it will be taken again.
+  cudaMemPool_t pool;
+  check_cuda(cudaDeviceGetDefaultMemPool(&pool, index), "asking for the memory pool");
+  uint64_t keep = UINT64_MAX;
+  check_cuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the memory pool");
+  staging_ = new Staging(stream_);
+}
+
+Device::~Device() {
+  cudaSetDevice(index_);
+  cudaStreamSynchronize(stream_);
+  delete static_cast<Staging*>(staging_);
+  cudaStreamDestroy(stream_);
+}
+
+void* Device::allocate(size_t bytes) {
+  use(index_);
+  void* memory = nullptr;
+  const cudaError_t error = cudaMallocAsync(&memory, bytes, stream_);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    fail("out of memory on device {}: {} MB are needed, {} of {} MB are free", index_, bytes >> 20, free >> 20,
+         total >> 20);
+  }
+  check_cuda(error, "taking memory");
+  return memory;
+}
+
+void Device::free(void* memory) {
+  cudaSetDevice(index_);
+  cudaFreeAsync(memory, stream_);  // an error would be an earlier one's, which is reported where it is noticed
+}
+
+void Device::upload(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  use(index_);
+  if (bytes <= kLargestStaged) return static_cast<Staging*>(staging_)->upload(to, from, bytes);
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "copying to the device");
+  check_cuda(cudaStreamSynchronize(stream_), "copying to the device");
+}
+
+void Device::copy(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  use(index_);
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "copying on the device");
+}
+
+void Device::zero(void* to, size_t bytes) {
+  if (bytes == 0) return;
+  use(index_);
+  check_cuda(cudaMemsetAsync(to, 0, bytes, stream_), "zeroing memory");
+}
+
+void Device::download(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  use(index_);
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the device");
+  synchronize();
+}
+
+void Device::synchronize() {
+  use(index_);
+  check_cuda(cudaStreamSynchronize(stream_), "waiting for the device");
+}
+
+void check_launch(const char* kernel) {
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) fail("CUDA: starting {}: {}", kernel, cudaGetErrorString(error));
+}
+
+}  // namespace nmt::cuda

@@ -1,0 +1,72 @@
+#include "backend/cuda/emulation/allocations.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace nmt::cuda::emulation {
+namespace {
+
+constexpr int64_t kMB = 1 << 20;
+
+}  // namespace
+
+void* Allocations::allocate(const Device& owner, size_t bytes) {
+  const int64_t free = owner.info().memory - used(owner.index());
+  if (bytes > static_cast<size_t>(free))
+    fail("out of memory on the device: {} MB are needed, {} MB are free", (bytes + kMB - 1) / kMB, free / kMB);
+  auto memory = std::make_unique<GuardedMemory>(bytes);
+  std::byte* data = memory->data();
+  const std::lock_guard lock(mutex_);
+  at_.emplace(data, Allocation{&owner, std::move(memory)});
+  return data;
+}
+
+void Allocations::free(const Device& owner, void* memory) {
+  const std::lock_guard lock(mutex_);
+  const auto it = at_.find(static_cast<std::byte*>(memory));
+  if (it == at_.end() || it->second.owner != &owner) fail("what is freed is not allocated on the device");
+  const Allocation freed = std::move(it->second);
+  at_.erase(it);
+  if (!freed.memory->intact())
+    fail("something was written outside of {} bytes of device memory", freed.memory->bytes());
+}
+
+int64_t Allocations::used(int device) const {
+  const std::lock_guard lock(mutex_);
+  int64_t sum = 0;
+  for (const auto& [data, a] : at_) sum += a.owner->index() == device ? static_cast<int64_t>(a.memory->bytes()) : 0;
+  return sum;
+}
+
+int64_t Allocations::used(const Device& owner) const {
+  const std::lock_guard lock(mutex_);
+  int64_t sum = 0;
+  for (const auto& [data, a] : at_) sum += a.owner == &owner ? static_cast<int64_t>(a.memory->bytes()) : 0;
+  return sum;
+}
+
+void Allocations::check(const Device& owner, const char* action, const void* memory, size_t bytes) const {
+  const auto* begin = static_cast<const std::byte*>(memory);
+  const std::lock_guard lock(mutex_);
+  auto it = at_.upper_bound(begin);
+  if (it != at_.begin()) {
+    const auto& [data, a] = *--it;
+    if (a.owner == &owner && begin + bytes <= data + a.memory->bytes()) return;
+  }
+  fail("{}: {} bytes that are not allocated on the device", action, bytes);
+}
+
+void Allocations::check_guards(const char* kernel) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [data, a] : at_)
+    if (!a.memory->intact())
+      fail("kernel {}: something was written outside of {} bytes of device memory", kernel, a.memory->bytes());
+}
+
+Allocations& allocations() {
+  static Allocations allocations;
+  return allocations;
+}
+
+}  // namespace nmt::cuda::emulation

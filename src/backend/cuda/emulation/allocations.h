@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/emulation/guarded_memory.h"
+
+namespace nmt::cuda::emulation {
+
+// The memory of all devices. Any thread may call.
+class Allocations {
+ public:
+  // Error where the device's memory does not suffice.
+  void* allocate(const Device& owner, size_t bytes);
+  // Error where that is not the owner's memory, or something was written outside of it.
+  void free(const Device& owner, void* memory);
+
+  int64_t used(int device) const;           // bytes, by all owners
+  int64_t used(const Device& owner) const;  // bytes, by this one
+
+  // Error that names the action where these bytes are not the owner's memory.
+  void check(const Device& owner, const char* action, const void* memory, size_t bytes) const;
+  // Error that names the kernel where something was written outside of what is allocated.
+  void check_guards(const char* kernel) const;
+
+ private:
+  struct Allocation {
+    const Device* owner;
+    std::unique_ptr<GuardedMemory> memory;
+  };
+
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Allocation> at_;
+};
+
+Allocations& allocations();
+
+}  // namespace nmt::cuda::emulation

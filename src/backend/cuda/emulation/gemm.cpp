@@ -1,0 +1,56 @@
+#include "backend/cuda/gemm.h"
+
+#include <vector>
+
+#include "backend/cuda/launch.cuh"
+
+namespace nmt::cuda {
+namespace {
+
+// Element (r, c) of a row-major [rows, columns] matrix, or of its transpose, as float32.
+std::vector<float> plain(DType t, bool transposed, int64_t rows, int64_t columns, const void* data) {
+  std::vector<float> all(static_cast<size_t>(rows * columns));
+  with_type(t, [&](auto type) {
+    const auto* x = static_cast<const decltype(type)*>(data);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        all[static_cast<size_t>(r * columns + c)] = to_float(x[transposed ? c * rows + r : r * columns + c]);
+  });
+  return all;
+}
+
+}  // namespace
+
+struct Products::Implementation {};
+
+Products::Products(Device& device) : implementation_(nullptr), device_(device) {}
+Products::~Products() = default;
+
+void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
+  const auto bytes = [](int64_t elements, DType t) { return elements * static_cast<int64_t>(size_of(t)); };
+  std::vector<float> row(static_cast<size_t>(p.n));
+  for (int64_t i = 0; i < p.count; ++i) {
+    const auto left = plain(p.t, p.transpose_a, p.m, p.k, static_cast<const std::byte*>(a) + bytes(i * p.m * p.k, p.t));
+    const auto right =
+        plain(p.t, p.transpose_b, p.k, p.n, static_cast<const std::byte*>(b) + bytes(i * p.k * p.n, p.t));
+    for (int64_t r = 0; r < p.m; ++r) {
+      std::fill(row.begin(), row.end(), 0.f);
+      for (int64_t k = 0; k < p.k; ++k)
+        for (int64_t c = 0; c < p.n; ++c)
+          row[static_cast<size_t>(c)] +=
+              left[static_cast<size_t>(r * p.k + k)] * right[static_cast<size_t>(k * p.n + c)];
+      with_type(p.ty, [&](auto type) {
+        using T = decltype(type);
+        auto* to = static_cast<T*>(y) + (i * p.m + r) * p.n;
+        for (int64_t c = 0; c < p.n; ++c) {
+          float value = row[static_cast<size_t>(c)];
+          if (p.bias != nullptr) value += to_float(static_cast<const T*>(p.bias)[c]);
+          if (p.accumulate) value += to_float(to[c]);
+          to[c] = rounded<T>(p.activation == Activation::kRelu ? fmaxf(value, 0) : value);
+        }
+      });
+    }
+  }
+}
+
+}  // namespace nmt::cuda

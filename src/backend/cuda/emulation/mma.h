@@ -1,0 +1,94 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "backend/cuda/emulation/run.h"
+
+// What backend/cuda/mma.cuh says, by the lane that comes last, for all.
+namespace nmt::cuda::emulation {
+
+constexpr unsigned kWholeWarp = 0xffffffff;
+
+inline float from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+inline float from_f16(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const float sign = (bits >> 15) != 0 ? -1.f : 1.f;
+  if (exponent == 31) return fraction != 0 ? NAN : sign * INFINITY;
+  return sign * (exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                               : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25));
+}
+
+inline uint16_t half_of(unsigned pair, int upper) { return static_cast<uint16_t>(pair >> 16 * upper); }
+
+// Error where there are no 16 aligned bytes of shared memory.
+inline void check_shared(const char* operation, const void* at) {
+  const auto* from = static_cast<const std::byte*>(shared_memory());
+  const auto* to = static_cast<const std::byte*>(at);
+  if (to < from || to + 16 > from + shared_bytes() || (to - from) % 16 != 0)
+    fail_in_thread(operation, "these are no 16 aligned bytes of shared memory");
+}
+
+// d += a b. The sum is rounded once; a device rounds more often, in an order of its own.
+inline void mma_16x8x16(const char* operation, float (*real)(uint16_t), float (&d)[4], const unsigned (&a)[4],
+                        const unsigned (&b)[2]) {
+  struct Lane {
+    float (*real)(uint16_t);
+    float* d;
+    const unsigned *a, *b;
+  } here{real, d, a, b};
+  sync_warp(operation, kWholeWarp, &here, [](unsigned, void* const* lanes) {
+    double a[16][16], b[16][8];
+    for (int lane = 0; lane < 32; ++lane) {
+      const auto* from = static_cast<const Lane*>(lanes[lane]);
+      const int g = lane / 4, t = lane % 4;
+      for (int upper = 0; upper < 2; ++upper) {
+        for (int i = 0; i < 4; ++i)
+          a[g + i % 2 * 8][2 * t + upper + i / 2 * 8] = from->real(half_of(from->a[i], upper));
+        for (int i = 0; i < 2; ++i) b[2 * t + upper + i * 8][g] = from->real(half_of(from->b[i], upper));
+      }
+    }
+    for (int lane = 0; lane < 32; ++lane) {
+      float* d = static_cast<Lane*>(lanes[lane])->d;
+      for (int i = 0; i < 4; ++i) {
+        const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        double sum = d[i];
+        for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
+        d[i] = static_cast<float>(sum);
+      }
+    }
+  });
+}
+
+template <bool kTransposed>
+void ldmatrix_x4(const char* operation, unsigned (&m)[4], const void* row) {
+  check_shared(operation, row);
+  struct Lane {
+    unsigned* m;
+    const void* row;
+  } here{m, row};
+  sync_warp(operation, kWholeWarp, &here, [](unsigned, void* const* lanes) {
+    for (int i = 0; i < 4; ++i) {
+      uint16_t matrix[8][8];
+      for (int r = 0; r < 8; ++r) std::memcpy(matrix[r], static_cast<const Lane*>(lanes[8 * i + r])->row, 16);
+      for (int lane = 0; lane < 32; ++lane) {
+        const int g = lane / 4, t = lane % 4;
+        const unsigned lower = kTransposed ? matrix[2 * t][g] : matrix[g][2 * t];
+        const unsigned upper = kTransposed ? matrix[2 * t + 1][g] : matrix[g][2 * t + 1];
+        static_cast<Lane*>(lanes[lane])->m[i] = lower | upper << 16;
+      }
+    }
+  });
+}
+
+inline void cp_async_16(void* shared, const void* global) {
+  check_shared("cp_async_16", shared);
+  if (reinterpret_cast<uintptr_t>(global) % 16 != 0)
+    fail_in_thread("cp_async_16", "the source is not aligned to 16 bytes");
+  begin_copy(shared, global);
+}
+
+}  // namespace nmt::cuda::emulation

@@ -1,0 +1,50 @@
+#include <cmath>
+
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/vectors.cuh"
+
+namespace nmt::cuda {
+namespace {
+
+// p -= rate * (m / correction1) / (sqrt(v / correction2) + eps), with the corrections in `rate` and `root_factor`.
+template <int N>
+__global__ void adam_kernel(Adam a, float rate, float root_factor, int64_t n, float* g, float* m, float* v, float* p,
+                            float* average) {
+  const int64_t first = N * global_thread(), count = n - first;
+  if (count <= 0) return;
+  float gradient[N], m1[N], v1[N], p1[N];
+  load(g + first, count, gradient);
+  load(m + first, count, m1);
+  load(v + first, count, v1);
+  load(p + first, count, p1);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    gradient[i] *= a.grad_scale;
+    m1[i] = fmaf(m1[i], a.beta1, gradient[i] * (1 - a.beta1));
+    v1[i] = fmaf(v1[i], a.beta2, gradient[i] * gradient[i] * (1 - a.beta2));
+    p1[i] -= m1[i] * rate / fmaf(sqrtf(v1[i]), root_factor, a.eps);
+    gradient[i] = 0;
+  }
+  store(gradient, count, g + first);
+  store(m1, count, m + first);
+  store(v1, count, v + first);
+  store(p1, count, p + first);
+  if (average == nullptr) return;
+  float smooth[N];
+  load(average + first, count, smooth);
+#pragma unroll
+  for (int i = 0; i < N; ++i) smooth[i] = fmaf(p1[i] - smooth[i], a.smoothing, smooth[i]);
+  store(smooth, count, average + first);
+}
+
+}  // namespace
+
+void adam(Stream s, const Adam& a, int64_t n, float* g, float* m, float* v, float* p, float* average) {
+  with_vectors<4>(aligned(g, m, v, p, average), [&](auto size) {
+    constexpr int N = size;
+    launch("adam", s, flat_grid(n, N), adam_kernel<N>, a, a.rate / a.correction1, 1 / std::sqrt(a.correction2), n, g, m,
+           v, p, average);
+  });
+}
+
+}  // namespace nmt::cuda

@@ -1,0 +1,125 @@
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/rows.cuh"
+
+namespace nmt::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+
+// Integers above 0 that sort like (value, lower index first).
+__device__ __forceinline__ uint64_t key_of(float value, int64_t index) {
+  const unsigned bits = __float_as_uint(value + 0.0f);  // -0 and 0 are equal
+  const uint64_t order = bits >> 31 ? ~bits : bits ^ 0x80000000u;
+  return order << 32 | ~static_cast<uint32_t>(index);
+}
+__device__ __forceinline__ float value_of(uint64_t key) {
+  const auto order = static_cast<uint32_t>(key >> 32);
+  return __uint_as_float(order >> 31 ? order ^ 0x80000000u : ~order);
+}
+__device__ __forceinline__ int32_t index_of(uint64_t key) { return static_cast<int32_t>(~static_cast<uint32_t>(key)); }
+
+// The bits of N elements; all where there is no mask.
+template <int N>
+__device__ __forceinline__ unsigned bits_of(const uint8_t* mask, int64_t first) {
+  return mask == nullptr ? ~0u : static_cast<unsigned>(mask[first / 8]) >> (N == 1 ? first % 8 : 0);
+}
+
+// How many of the block's threads say so, for all of them.
+__device__ __forceinline__ int count_of(bool says) {
+#ifdef __CUDA_ARCH__
+  return __syncthreads_count(says);
+#else
+  return static_cast<int>(block_sum(says ? 1.0f : 0.0f, shared_memory<float>()));
+#endif
+}
+
+// The largest number that at least k of the block's threads reach with their key; 0 where fewer have one.
+__device__ __forceinline__ uint64_t threshold_of(uint64_t key, int k) {
+  uint64_t threshold = 0;
+  for (uint64_t bit = uint64_t{1} << 63; bit != 0; bit >>= 1) {
+    const int reach = count_of(key >= (threshold | bit));
+    if (reach >= k) threshold |= bit;
+    if (reach == k) break;
+  }
+  return threshold;
+}
+
+// Each thread finds the largest of its elements; the k largest of all are among those that reach the k-th largest of
+// these, and only k threads have any. They are put into shared memory, and each counts how many are before it.
+template <int N>
+__global__ void __launch_bounds__(kThreads)
+    top_k_kernel(Team team, int64_t width, int k, const float* logits, const uint8_t* mask, int64_t mask_bytes,
+                 float* log_probabilities, int32_t* ids) {
+  const int64_t r = blockIdx.x;
+  logits += r * width;
+  log_probabilities += r * k;
+  ids += r * k;
+  if (mask != nullptr) mask += r * mask_bytes;
+  const int64_t begin = threadIdx.x * N, step = blockDim.x * N;
+
+  Normaliser norm;
+  float best = -INFINITY;
+  int64_t index = -1;
+  for (int64_t c = begin; c < width; c += step) {
+    const unsigned bits = bits_of<N>(mask, c);
+    float v[N];
+    load(logits + c, v);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const bool wanted = bits >> i & 1;
+      if (wanted && (v[i] > best || index < 0)) {
+        best = v[i];
+        index = c + i;
+      }
+      if (!wanted) v[i] = -INFINITY;
+    }
+    norm.take(v);
+  }
+  norm.combine(team);
+  const float log_sum = norm.sum == 0 ? 0 : logf(norm.sum);
+
+  const uint64_t key = index < 0 ? 0 : key_of(best, index);
+  const uint64_t threshold = threshold_of(key, k);
+  auto* found = shared_memory<unsigned>();
+  auto* keys = reinterpret_cast<uint64_t*>(shared_memory<>() + 16);
+  if (threadIdx.x == 0) *found = 0;
+  __syncthreads();
+  if (index >= 0 && key >= threshold) {
+    for (int64_t c = begin; c < width; c += step) {
+      const unsigned bits = bits_of<N>(mask, c);
+      for (int i = 0; i < N; ++i) {
+        const uint64_t other = key_of(logits[c + i], c + i);
+        if ((bits >> i & 1) && other >= threshold) keys[atomicAdd(found, 1u)] = other;
+      }
+    }
+  }
+  __syncthreads();
+  const unsigned count = *found;
+  for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {
+    int before = 0;
+    for (unsigned j = 0; j < count; ++j) before += keys[j] > keys[i];
+    if (before >= k) continue;
+    log_probabilities[before] = (value_of(keys[i]) - norm.largest) - log_sum;
+    ids[before] = index_of(keys[i]);
+  }
+  for (unsigned i = count + threadIdx.x; i < static_cast<unsigned>(k); i += blockDim.x) {
+    log_probabilities[i] = -INFINITY;
+    ids[i] = 0;
+  }
+}
+
+}  // namespace
+
+void top_k(Stream s, int64_t rows, int64_t width, int k, const float* logits, const uint8_t* mask, int64_t mask_bytes,
+           float* log_probabilities, int32_t* ids) {
+  with_vectors(aligned(logits) && width % kVector == 0, [&](auto size) {
+    constexpr int N = size;
+    const Team team(width, 2 * N, kThreads, 2 * kWarp);               // a block
+    const int64_t elements = divide_up(width, team.lanes() * N) * N;  // of a thread
+    Grid grid = team.grid(rows);
+    grid.shared = std::max(grid.shared, 16 + static_cast<size_t>(k * elements) * sizeof(uint64_t));
+    launch("top_k", s, grid, top_k_kernel<N>, team, width, k, logits, mask, mask_bytes, log_probabilities, ids);
+  });
+}
+
+}  // namespace nmt::cuda

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/aligned.h"
+#include "base/thread_pool.h"
+#include "graph/op.h"
+#include "tensor/arguments.h"
+
+namespace nmt {
+
+// Where a runtime computes: the host, or a device with memory of its own. What is begun on a backend is done in order.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual bool on_host() const = 0;
+  virtual std::string name() const = 0;  // "cpu", or the device's number and name
+
+  // Memory for tensors. Error, with the number of bytes, where it does not suffice.
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void free(void* memory) = 0;
+  virtual void upload(void* to, const void* from, size_t bytes) = 0;    // from the host; `from` may change afterwards
+  virtual void download(void* to, const void* from, size_t bytes) = 0;  // to the host, which waits for it
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;      // within the backend's memory
+  virtual void zero(void* to, size_t bytes) = 0;
+  virtual void synchronize() = 0;  // waits for all that was begun
+
+  virtual void compute(const Op& op, const Launch& launch) = 0;
+  // Over n floats of the backend's memory; the pool's threads may help, the result does not depend on them. For adam(),
+  // `average` may be null.
+  virtual double sum_of_squares(ThreadPool& pool, int64_t n, const float* x) = 0;
+  virtual void adam(ThreadPool& pool, const Adam& step, int64_t n, float* g, float* m, float* v, float* p,
+                    float* average) = 0;
+  // Values of parameters, or of memory that was one, are not what they were: copies of them are out of date.
+  virtual void parameters_changed() {}
+};
+
+std::shared_ptr<Backend> host_backend();
+// A line for each device: number, name, memory, compute capability; or one that says why there is none.
+std::string device_list();
+// "cpu", or the number of a device. UserError where there is no such device or nmt was built without CUDA.
+std::shared_ptr<Backend> backend_of(const std::string& device);
+
+// Memory of a backend, owned.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(std::shared_ptr<Backend> backend, size_t bytes)
+      : backend_(std::move(backend)), data_(backend_->allocate(bytes)), bytes_(bytes) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ != nullptr) backend_->free(data_);
+  }
+
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(backend_, other.backend_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  std::shared_ptr<Backend> backend_;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// FloatBuffer that ops read and write, and a view of them on the host: the same memory there, else a copy that is as
+// new as the last upload() or download().
+class FloatBuffer {
+ public:
+  FloatBuffer() = default;
+  FloatBuffer(std::shared_ptr<Backend> backend, size_t count);  // all zeros
+  // Somebody else's memory on the host, which lives as long as this object.
+  FloatBuffer(std::shared_ptr<Backend> backend, std::span<float> borrowed);
+
+  float* data() const {
+    return on_device_.data() != nullptr ? reinterpret_cast<float*>(on_device_.data()) : host_.data();
+  }
+  std::span<float> host() { return host_; }
+  std::span<const float> host() const { return host_; }
+  size_t size() const { return host_.size(); }
+  void upload();
+  void download();
+  void zero();  // the memory that ops see
+
+ private:
+  std::shared_ptr<Backend> backend_;
+  AlignedVector<float> own_;
+  std::span<float> host_;
+  Buffer on_device_;  // empty on the host
+};
+
+}  // namespace nmt

@@ -1,0 +1,41 @@
+#include "graph/backend_cuda.h"
+
+#include <fmt/format.h>
+
+#include "backend/cuda/kernels.h"
+#include "graph/runtime.h"
+
+namespace nmt {
+
+CudaBackend& CudaBackend::of(const Launch& launch) { return static_cast<CudaBackend&>(*launch.runtime.backend()); }
+
+std::string CudaBackend::name() const { return fmt::format("device {}, {}", device_.index(), device_.info().name); }
+
+double CudaBackend::sum_of_squares(ThreadPool&, int64_t n, const float* x) {
+  const auto bytes = static_cast<size_t>(cuda::sum_of_squares_room(n) + 1) * sizeof(double);
+  if (sums_.bytes() < bytes) sums_ = cuda::DeviceMemory(device_, bytes);
+  auto* sum = static_cast<double*>(sums_.data());
+  cuda::sum_of_squares(stream(), n, x, sum + 1, sum);
+  double result = 0;
+  download(&result, sum, sizeof result);
+  return result;
+}
+
+void CudaBackend::adam(ThreadPool&, const Adam& step, int64_t n, float* g, float* m, float* v, float* p,
+                       float* average) {
+  cuda::adam(stream(), step, n, g, m, v, p, average);
+}
+
+const void* CudaBackend::weight(const Tensor& w, DType t) {
+  if (w.dtype() == t && reinterpret_cast<uintptr_t>(w.data) % 16 == 0) return w.data;
+  Copy& copy = copies_[{w.data, w.elements()}];
+  if (copy.version != version_) {
+    const size_t bytes = static_cast<size_t>(w.elements()) * size_of(t);
+    if (copy.memory.bytes() != bytes) copy.memory = cuda::DeviceMemory(device_, bytes);
+    cuda::convert(stream(), w.dtype(), w.data, t, copy.memory.data(), w.elements());
+    copy.version = version_;
+  }
+  return copy.memory.data();
+}
+
+}  // namespace nmt

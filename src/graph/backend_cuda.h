@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/gemm.h"
+#include "graph/backend.h"
+
+namespace nmt {
+
+// A CUDA device: ops compute by their cuda().
+class CudaBackend : public Backend {
+ public:
+  // As cuda::Device.
+  explicit CudaBackend(int index) : device_(index), products_(device_) {}
+  // The backend of a launch that is on a device.
+  static CudaBackend& of(const Launch& launch);
+
+  bool on_host() const override { return false; }
+  std::string name() const override;
+  void* allocate(size_t bytes) override { return device_.allocate(bytes); }
+  void free(void* memory) override {
+    device_.free(memory);
+    ++version_;  // other parameters may come to lie there
+  }
+  void upload(void* to, const void* from, size_t bytes) override { device_.upload(to, from, bytes); }
+  void download(void* to, const void* from, size_t bytes) override { device_.download(to, from, bytes); }
+  void copy(void* to, const void* from, size_t bytes) override { device_.copy(to, from, bytes); }
+  void zero(void* to, size_t bytes) override { device_.zero(to, bytes); }
+  void synchronize() override { device_.synchronize(); }
+  void compute(const Op& op, const Launch& launch) override { op.cuda(launch); }
+  double sum_of_squares(ThreadPool& pool, int64_t n, const float* x) override;
+  void adam(ThreadPool& pool, const Adam& step, int64_t n, float* g, float* m, float* v, float* p,
+            float* average) override;
+  void parameters_changed() override { ++version_; }
+
+  cuda::Stream stream() const { return device_.stream(); }
+  cuda::Products& products() { return products_; }
+  // A parameter as products of dtype t read it: itself, or a copy that is made anew after parameters_changed(); 16-byte
+  // aligned.
+  const void* weight(const Tensor& w, DType t);
+
+ private:
+  struct Copy {
+    uint64_t version = 0;
+    cuda::DeviceMemory memory;
+  };
+
+  cuda::Device device_;
+  cuda::Products products_;
+  cuda::DeviceMemory sums_;  // of sum_of_squares
+  uint64_t version_ = 1;
+  std::map<std::pair<const void*, int64_t>, Copy> copies_;  // by address and number of elements
+};
+
+}  // namespace nmt

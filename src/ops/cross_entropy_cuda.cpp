@@ -1,0 +1,113 @@
+#include <algorithm>
+
+#include "backend/cuda/kernels.h"
+#include "base/math.h"
+#include "graph/backend_cuda.h"
+#include "graph/plan.h"
+#include "ops/cross_entropy.h"
+
+namespace nmt {
+namespace {
+
+int64_t aligned(int64_t bytes) { return round_up(bytes, Plan::kAlign); }
+int64_t f32_bytes(int64_t elements) { return aligned(elements * static_cast<int64_t>(sizeof(float))); }
+
+// Rows whose logits exist together: enough for a product that fills a device, within a bounded working memory.
+int64_t chunk_rows(int64_t rows, int64_t width) {
+  constexpr int64_t kLogits = 1 << 26;
+  return std::clamp<int64_t>(kLogits / std::max<int64_t>(1, width), 128, std::max<int64_t>(128, rows));
+}
+
+// logits [count, width] float32 of rows of x.
+void project(const Launch& l, int64_t first, int64_t count, float* logits) {
+  const Tensor &x = l.in[0], &w = l.in[1];
+  const int64_t depth = x.shape()[1];
+  auto& backend = CudaBackend::of(l);
+  backend.products().multiply(
+      {.transpose_b = true, .m = count, .n = w.shape()[0], .k = depth, .t = x.dtype(), .ty = DType::kF32},
+      x.at(first * depth), backend.weight(w, x.dtype()), logits);
+}
+
+}  // namespace
+
+int64_t CrossEntropy::cuda_scratch(std::span<const Spec> in) const { return scratch(in); }
+
+void CrossEntropy::cuda(const Launch& l) const {
+  const Tensor& logits = l.in[0];
+  const int64_t rows = logits.shape()[0], width = logits.shape()[1];
+  const auto stream = CudaBackend::of(l).stream();
+  auto* wide = reinterpret_cast<float*>(l.scratch);
+  auto* loss = reinterpret_cast<float*>(l.scratch + f32_bytes(rows * width));
+  const auto* weight = l.in[2].as<float>();
+  cuda::convert(stream, logits.dtype(), logits.data, DType::kF32, wide, rows * width);
+  cuda::cross_entropy(stream, DType::kF32, rows, width, wide, l.in[1].as<int32_t>(), smoothing, weight, nullptr, loss,
+                      l.out[1].as<float>(), nullptr);
+  cuda::weighted_sum(stream, rows, loss, weight, l.out[0].as<float>());
+}
+
+int64_t CrossEntropyGradient::cuda_scratch(std::span<const Spec> in) const { return scratch(in); }
+
+void CrossEntropyGradient::cuda(const Launch& l) const {
+  const Tensor& logits = l.in[0];
+  const int64_t rows = logits.shape()[0], width = logits.shape()[1];
+  const auto stream = CudaBackend::of(l).stream();
+  auto* wide = reinterpret_cast<float*>(l.scratch);
+  cuda::convert(stream, logits.dtype(), logits.data, DType::kF32, wide, rows * width);
+  cuda::cross_entropy(stream, logits.dtype(), rows, width, wide, l.in[1].as<int32_t>(), smoothing, l.in[2].as<float>(),
+                      l.in[3].as<float>(), nullptr, nullptr, l.out[0].data);
+}
+
+int64_t ProjectCrossEntropy::cuda_scratch(std::span<const Spec> in) const {
+  const int64_t rows = in[0].shape[0], width = in[1].shape[0], chunk = std::min(rows, chunk_rows(rows, width));
+  int64_t bytes = f32_bytes(rows) + f32_bytes(chunk * width);
+  if (gradients) bytes += aligned(chunk * width * static_cast<int64_t>(size_of(in[0].dtype)));
+  return bytes;
+}
+
+void ProjectCrossEntropy::cuda(const Launch& l) const {
+  const Tensor &x = l.in[0], &w = l.in[1];
+  const DType t = x.dtype();
+  const int64_t rows = x.shape()[0], depth = x.shape()[1], width = w.shape()[0];
+  const int64_t chunk = std::min(rows, chunk_rows(rows, width));
+  auto& backend = CudaBackend::of(l);
+  const auto stream = backend.stream();
+  auto* loss = reinterpret_cast<float*>(l.scratch);
+  auto* logits = reinterpret_cast<float*>(l.scratch + f32_bytes(rows));
+  void* dlogits = gradients ? l.scratch + f32_bytes(rows) + f32_bytes(chunk * width) : nullptr;
+  const auto* weight = l.in[3].as<float>();
+  for (int64_t first = 0; first < rows; first += chunk) {
+    const int64_t count = std::min(chunk, rows - first);
+    project(l, first, count, logits);
+    cuda::cross_entropy(stream, t, count, width, logits, l.in[2].as<int32_t>() + first, smoothing, weight, nullptr,
+                        loss + first, l.out[1].as<float>() + first, dlogits);
+    if (!gradients) continue;
+    backend.products().multiply({.m = count, .n = depth, .k = width, .t = t, .ty = t}, dlogits, backend.weight(w, t),
+                                l.out[2].at(first * depth));
+    backend.products().multiply(
+        {.transpose_a = true, .m = width, .n = depth, .k = count, .t = t, .ty = DType::kF32, .accumulate = true},
+        dlogits, x.at(first * depth), l.out[3].data);
+  }
+  cuda::weighted_sum(stream, rows, loss, weight, l.out[0].as<float>());
+}
+
+int64_t ProjectTopK::cuda_scratch(std::span<const Spec> in) const {
+  const int64_t rows = in[0].shape[0], width = in[1].shape[0];
+  return f32_bytes(std::min(rows, chunk_rows(rows, width)) * width);
+}
+
+void ProjectTopK::cuda(const Launch& l) const {
+  const int64_t rows = l.in[0].shape()[0], width = l.in[1].shape()[0];
+  const int64_t chunk = std::min(rows, chunk_rows(rows, width));
+  const bool masked = l.in.size() > 2;
+  const int64_t mask_bytes = masked ? l.in[2].shape()[1] : 0;
+  auto* logits = reinterpret_cast<float*>(l.scratch);
+  for (int64_t first = 0; first < rows; first += chunk) {
+    const int64_t count = std::min(chunk, rows - first);
+    project(l, first, count, logits);
+    cuda::top_k(CudaBackend::of(l).stream(), count, width, k, logits,
+                masked ? l.in[2].as<uint8_t>() + first * mask_bytes : nullptr, mask_bytes,
+                l.out[0].as<float>() + first * k, l.out[1].as<int32_t>() + first * k);
+  }
+}
+
+}  // namespace nmt

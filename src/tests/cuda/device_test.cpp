@@ -1,0 +1,139 @@
+// Emulated devices.
+#ifdef NMT_CUDA_EMULATION
+#include "backend/cuda/device.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/launch.cuh"
+#include "base/error.h"
+#include "tests/catch.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
+using namespace nmt;
+using namespace nmt::cuda;
+using Catch::Matchers::Contains;
+
+namespace {
+
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+__global__ void write_byte(std::byte* at) { *at = std::byte{1}; }
+
+}  // namespace
+
+TEST_CASE("device: as many as the environment says", "[device]") {
+  CHECK(devices().size() == 1);
+  {
+    const Variable two("NMT_EMULATED_DEVICES", "2");
+    CHECK(devices().size() == 2);
+    CHECK(Device(1).info().name == "emulated device 1");
+    CHECK_THROWS_AS(Device(2), UserError);
+    CHECK_THROWS_AS(Device(-1), UserError);
+  }
+  {
+    const Variable none("NMT_EMULATED_DEVICES", "0");
+    std::string why;
+    CHECK(devices(&why).empty());
+    CHECK(why == "NMT_EMULATED_DEVICES is 0");
+    CHECK_THROWS_AS(Device(0), UserError);
+  }
+  for (const char* wrong : {"", "two", "-1", "1.5", "65"}) {
+    const Variable variable("NMT_EMULATED_DEVICES", wrong);
+    CHECK_THROWS_AS(devices(), UserError);
+  }
+}
+
+TEST_CASE("device: memory", "[device]") {
+  Device device(0);
+  for (const size_t bytes : {1, 5, 256, 12345}) {
+    const DeviceMemory memory(device, bytes), other(device, bytes);
+    CHECK(reinterpret_cast<uintptr_t>(memory.data()) % 256 == 0);
+    CHECK(device.info().memory - devices()[0].free == static_cast<int64_t>(2 * bytes));
+
+    std::vector<uint8_t> from(bytes), to(bytes);
+    for (size_t i = 0; i < bytes; ++i) from[i] = static_cast<uint8_t>(i * 7);
+    device.upload(memory.data(), from.data(), bytes);
+    device.copy(other.data(), memory.data(), bytes);
+    device.zero(memory.data(), bytes - 1);
+    device.download(to.data(), other.data(), bytes);
+    CHECK(to == from);
+    device.download(to.data(), memory.data(), bytes);
+    CHECK(to.back() == from.back());
+    to.back() = 0;
+    CHECK(to == std::vector<uint8_t>(bytes));
+    device.synchronize();
+  }
+  CHECK(devices()[0].free == device.info().memory);
+
+  const DeviceMemory unset(device, 400);
+  std::vector<float> values(100);
+  device.download(values.data(), unset.data(), 400);
+  for (const float value : values) CHECK(std::isnan(value));
+
+  CHECK(DeviceMemory(device, 0).data() == nullptr);
+  device.free(nullptr);
+}
+
+TEST_CASE("device: memory has an end", "[device]") {
+  const Variable small("NMT_EMULATED_MEMORY", "10");
+  Device device(0), same(0);
+  CHECK(device.info().memory == 10 << 20);
+  const DeviceMemory some(device, 3 << 20);
+  CHECK_THROWS_WITH(device.allocate((7 << 20) + 1), "out of memory on the device: 8 MB are needed, 7 MB are free");
+  CHECK_THROWS_AS(same.allocate(SIZE_MAX), Error);
+  const DeviceMemory rest(same, 7 << 20);
+  CHECK_THROWS_AS(device.allocate(1), Error);
+}
+
+TEST_CASE("device: what is not its memory is refused", "[device]") {
+  Device device(0), other(0);
+  const DeviceMemory memory(device, 100);
+  auto* data = static_cast<std::byte*>(memory.data());
+  std::byte host[200]{};
+  CHECK_THROWS_WITH(device.upload(data, host, 101), "upload: 101 bytes that are not allocated on the device");
+  CHECK_THROWS_AS(device.upload(data + 1, host, 100), Error);
+  CHECK_THROWS_AS(device.upload(data - 1, host, 1), Error);
+  CHECK_THROWS_AS(device.upload(host, host + 100, 10), Error);
+  CHECK_THROWS_AS(device.download(host, data + 100, 1), Error);
+  CHECK_THROWS_AS(device.copy(data, host, 1), Error);
+  CHECK_THROWS_AS(device.copy(host, data, 1), Error);
+  CHECK_THROWS_AS(device.zero(data + 50, 51), Error);
+  CHECK_THROWS_AS(other.zero(data, 1), Error);
+  CHECK_THROWS_AS(device.free(data + 1), Error);
+  CHECK_THROWS_AS(device.free(host), Error);
+  CHECK_THROWS_AS(other.free(data), Error);
+}
+
+TEST_CASE("device: writes outside of its memory are found", "[device]") {
+  Device device(0);
+  for (const int at : {-1, -1000, 77, 1000}) {
+    auto* data = static_cast<std::byte*>(device.allocate(77));
+    CHECK_NOTHROW(launch("inside", nullptr, {.threads = 1}, write_byte, data + 76));
+#ifdef __SANITIZE_ADDRESS__
+    CHECK(__asan_address_is_poisoned(data + at));
+    device.free(data);
+    CHECK(__asan_address_is_poisoned(data));
+#else
+    CHECK_THROWS_WITH(launch("stray", nullptr, {.threads = 1}, write_byte, data + at),
+                      "kernel stray: something was written outside of 77 bytes of device memory");
+    CHECK_THROWS_AS(device.free(data), Error);
+#endif
+    CHECK(devices()[0].free == device.info().memory);
+  }
+}
+#endif

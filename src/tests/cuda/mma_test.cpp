@@ -1,0 +1,216 @@
+// What mma.cuh says of fragments, in the emulation.
+#ifdef NMT_CUDA_EMULATION
+#include "backend/cuda/mma.cuh"
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/catch.h"
+
+using namespace nmt;
+using namespace nmt::cuda;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr int kM = 16, kN = 8, kK = 16;
+
+struct Half {  // float16 of small numbers that it can hold
+  uint16_t bits;
+};
+Half half_of(float x) {
+  if (x == 0) return {0};
+  int exponent = 0;
+  const auto fraction = static_cast<uint16_t>(std::ldexp(std::frexp(std::abs(x), &exponent), 11));  // 1024 ... 2047
+  return {static_cast<uint16_t>((x < 0 ? 0x8000 : 0) | ((exponent + 14) << 10) | (fraction - 1024))};
+}
+
+unsigned pair(uint16_t lower, uint16_t upper) { return lower | static_cast<unsigned>(upper) << 16; }
+
+// One warp: d += a b, all row-major, element by element as the PTX manual numbers those of a fragment.
+__global__ void multiply(bool half, const uint16_t* a, const uint16_t* b, float* d) {
+  const int group = static_cast<int>(threadIdx.x) >> 2, in_group = static_cast<int>(threadIdx.x) % 4;
+  uint16_t as[8], bs[4];
+  for (int i = 0; i < 8; ++i) {
+    const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+    const int column = in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+    as[i] = a[row * kK + column];
+  }
+  for (int i = 0; i < 4; ++i) {
+    const int row = in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0);
+    bs[i] = b[row * kN + group];
+  }
+  const auto place = [&](int i) { return (i < 2 ? group : group + 8) * kN + in_group * 2 + (i & 1); };
+  float ds[4];
+  for (int i = 0; i < 4; ++i) ds[i] = d[place(i)];
+  const unsigned a_words[4] = {pair(as[0], as[1]), pair(as[2], as[3]), pair(as[4], as[5]), pair(as[6], as[7])};
+  const unsigned b_words[2] = {pair(bs[0], bs[1]), pair(bs[2], bs[3])};
+  if (half)
+    mma_f16_16x8x16(ds, a_words, b_words);
+  else
+    mma_bf16_16x8x16(ds, a_words, b_words);
+  for (int i = 0; i < 4; ++i) d[place(i)] = ds[i];
+}
+
+// The same by copies to shared memory and ldmatrix; b and d are 16 wide.
+__global__ void multiply_shared(const uint16_t* a, const uint16_t* b, float* d) {
+  const int lane = static_cast<int>(threadIdx.x), group = lane / 4, in_group = lane % 4;
+  auto* as = shared_memory<uint16_t>();
+  uint16_t* bs = as + 256;
+  cp_async_16(as + lane * 8, a + lane * 8);
+  cp_async_commit();
+  cp_async_16(bs + lane * 8, b + lane * 8);
+  cp_async_commit();
+  cp_async_wait<0>();
+  __syncwarp();
+  unsigned am[4], bm[4];
+  ldmatrix_x4(am, as + lane % 16 * 16 + lane / 16 * 8);
+  ldmatrix_x4_trans(bm, bs + lane % 16 * 16 + lane / 16 * 8);
+  for (int right = 0; right < 2; ++right) {
+    float ds[4]{};
+    mma_bf16_16x8x16(ds, am, {bm[2 * right], bm[2 * right + 1]});
+    for (int i = 0; i < 4; ++i) d[(group + i / 2 * 8) * 16 + right * 8 + in_group * 2 + i % 2] = ds[i];
+  }
+}
+
+// y: what lies in shared memory after begins and waits.
+__global__ void copy_groups(const uint32_t* x, uint32_t* y) {
+  auto* room = shared_memory<uint32_t>();
+  for (int i = 0; i < 3; ++i) {
+    cp_async_16(room + i * 4, x + i * 4);
+    cp_async_commit();
+  }
+  const auto note = [&](int to) {
+    for (int i = 0; i < 3; ++i) y[to * 3 + i] = room[i * 4 + 3];
+  };
+  note(0);
+  cp_async_wait<2>();
+  note(1);
+  cp_async_wait<1>();
+  note(2);
+  cp_async_wait<0>();
+  note(3);
+}
+
+enum class Wrong { kMissingLane, kNotShared, kNotAligned, kBehind, kSource };
+__global__ void wrong_use(Wrong wrong, const float* x) {
+  unsigned m[4];
+  float* room = shared_memory<float>();
+  if (wrong == Wrong::kMissingLane && threadIdx.x != 3) ldmatrix_x4(m, room);
+  if (wrong == Wrong::kNotShared) ldmatrix_x4(m, x);
+  if (wrong == Wrong::kNotAligned) ldmatrix_x4(m, room + 1);
+  if (wrong == Wrong::kBehind) cp_async_16(room + 8, x);
+  if (wrong == Wrong::kSource) cp_async_16(room, x + 1);
+}
+
+std::vector<float> small_numbers(size_t n, unsigned seed) {  // both types hold them
+  std::mt19937 random(seed);
+  std::vector<float> x(n);
+  for (float& v : x) v = (static_cast<float>(random() % 255) - 127) * std::ldexp(1.f, -static_cast<int>(random() % 8));
+  return x;
+}
+
+std::vector<uint16_t> bits_of(bool half, const std::vector<float>& x) {
+  std::vector<uint16_t> bits;
+  for (const float v : x) bits.push_back(half ? half_of(v).bits : rounded<Bf16>(v).bits);
+  return bits;
+}
+
+// Each element against a product in float64, of n columns.
+void check_product(int n, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& before,
+                   const std::vector<float>& after) {
+  for (int row = 0; row < kM; ++row)
+    for (int column = 0; column < n; ++column) {
+      double sum = before[row * n + column], sizes = std::abs(sum);
+      for (int k = 0; k < kK; ++k) {
+        const double product = static_cast<double>(a[row * kK + k]) * b[k * n + column];
+        sum += product;
+        sizes += std::abs(product);
+      }
+      INFO("row " << row << ", column " << column);
+      REQUIRE(std::abs(after[row * n + column] - sum) <= sizes * 1e-6);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("mma: products of fragments", "[mma]") {
+  for (const bool half : {false, true})
+    for (unsigned seed = 0; seed < 10; ++seed) {
+      emulation::set_thread_order(seed);
+      const auto a = small_numbers(kM * kK, seed), b = small_numbers(kK * kN, seed + 100);
+      const auto d = small_numbers(kM * kN, seed + 200);
+      auto result = d;
+      launch("multiply", nullptr, {.threads = 32}, multiply, half, bits_of(half, a).data(), bits_of(half, b).data(),
+             result.data());
+      check_product(kN, a, b, d, result);
+    }
+  emulation::set_thread_order(0);
+}
+
+TEST_CASE("mma: one element at a time", "[mma]") {
+  for (int k = 0; k < kK; ++k)
+    for (int row = 0; row < kM; ++row) {
+      std::vector<float> a(kM * kK), b(kK * kN), d(kM * kN);
+      a[row * kK + k] = 2;
+      for (int column = 0; column < kN; ++column) b[k * kN + column] = static_cast<float>(column + 1);
+      launch("multiply", nullptr, {.threads = 32}, multiply, false, bits_of(false, a).data(), bits_of(false, b).data(),
+             d.data());
+      for (int i = 0; i < kM * kN; ++i) REQUIRE(d[i] == (i / kN == row ? 2 * static_cast<float>(i % kN + 1) : 0));
+    }
+}
+
+TEST_CASE("mma: matrices from shared memory", "[mma]") {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    emulation::set_thread_order(seed);
+    const auto a = small_numbers(kM * kK, seed), b = small_numbers(kK * 16, seed + 100);
+    alignas(16) uint16_t a_bits[256], b_bits[256];
+    for (int i = 0; i < 256; ++i) a_bits[i] = rounded<Bf16>(a[i]).bits, b_bits[i] = rounded<Bf16>(b[i]).bits;
+    std::vector<float> d(kM * 16);
+    launch("multiply_shared", nullptr, {.threads = 32, .shared = 1024}, multiply_shared, a_bits, b_bits, d.data());
+    check_product(16, a, b, std::vector<float>(kM * 16), d);
+  }
+  emulation::set_thread_order(0);
+}
+
+TEST_CASE("mma: float16", "[mma]") {
+  CHECK(emulation::from_f16(0x3c00) == 1);
+  CHECK(emulation::from_f16(0xc500) == -5);
+  CHECK(emulation::from_f16(0x7bff) == 65504);
+  CHECK(emulation::from_f16(0x0001) == std::ldexp(1.f, -24));
+  CHECK(emulation::from_f16(0x83ff) == -std::ldexp(1023.f, -24));
+  CHECK(emulation::from_f16(0xfc00) == -INFINITY);
+  CHECK(std::isnan(emulation::from_f16(0x7c01)));
+}
+
+TEST_CASE("mma: copies are there after the wait for their group", "[mma]") {
+  alignas(16) uint32_t x[12];
+  for (uint32_t i = 0; i < 12; ++i) x[i] = i;
+  uint32_t y[12];
+  launch("copy_groups", nullptr, {.threads = 1, .shared = 48}, copy_groups, x, y);
+  for (int waited = 0; waited < 4; ++waited)
+    for (int i = 0; i < 3; ++i) CHECK(y[waited * 3 + i] == (i < waited ? x[i * 4 + 3] : 0x7fffffff));
+  bool early = false;
+  for (uint64_t seed = 1; seed < 10; ++seed) {
+    emulation::set_thread_order(seed);
+    launch("copy_groups", nullptr, {.threads = 1, .shared = 48}, copy_groups, x, y);
+    early = early || y[0] == 3;
+    CHECK(y[11] == 11);
+  }
+  emulation::set_thread_order(0);
+  CHECK(early);
+}
+
+TEST_CASE("mma: wrong uses", "[mma]") {
+  alignas(16) float x[8]{};
+  const auto use = [&](Wrong wrong) { launch("use", nullptr, {.threads = 32, .shared = 32}, wrong_use, wrong, x); };
+  CHECK_THROWS_WITH(use(Wrong::kMissingLane), Contains("thread 3") && Contains("ldmatrix_x4"));
+  CHECK_THROWS_WITH(use(Wrong::kNotShared), Contains("kernel use, block (0, 0, 0), thread 0: ldmatrix_x4: "));
+  CHECK_THROWS_WITH(use(Wrong::kNotAligned), Contains("no 16 aligned bytes"));
+  CHECK_THROWS_WITH(use(Wrong::kBehind), Contains("no 16 aligned bytes"));
+  CHECK_THROWS_WITH(use(Wrong::kSource), Contains("source is not aligned"));
+}
+#endif

@@ -1,0 +1,70 @@
+// Translating on a device.
+#include "tests/device.h"
+
+#include "model_fixture.h"
+#include "tests/catch.h"
+
+using namespace nmt;
+using nmt::testing::test_device;
+
+namespace {
+
+using Found = std::vector<std::vector<Hypothesis>>;
+
+Found translate(std::span<const Scorer> scorers, const std::shared_ptr<Backend>& backend, const SearchOptions& options,
+                std::span<const std::vector<int32_t>> sources) {
+  Runtime runtime(2, DType::kF32, false, backend);
+  Decoder decoder(scorers, runtime, options);
+  Found found(sources.size());
+  decoder.translate(sources, {}, [&](size_t i, std::vector<Hypothesis> best) { found[i] = std::move(best); });
+  return found;
+}
+
+void check_same(const Found& found, const Found& expected) {
+  REQUIRE(found.size() == expected.size());
+  for (size_t s = 0; s < found.size(); ++s) {
+    REQUIRE(found[s].size() == expected[s].size());
+    for (size_t i = 0; i < found[s].size(); ++i) {
+      CHECK(found[s][i].ids == expected[s][i].ids);
+      CHECK(found[s][i].log_probability == Approx(expected[s][i].log_probability).epsilon(1e-4));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a device finds the host's translations") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  const SearchOptions options{.beam = GENERATE(1, 4), .max_extra = 6, .n_best = true};
+  TestModel here(5), there(5, 12, device);
+  const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
+  const auto sources = random_sources(30, 12);
+  check_same(translate(on_device, device, options, sources), translate(on_host, host_backend(), options, sources));
+}
+
+TEST_CASE("a device finds an ensemble's translations") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  TestModel one(5), two(6), one_there(5, 12, device), two_there(6, 12, device);
+  const Scorer on_host[] = {one.scorer(2), two.scorer()}, on_device[] = {one_there.scorer(2), two_there.scorer()};
+  const auto sources = random_sources(10, 8);
+  check_same(translate(on_device, device, {.beam = 3}, sources),
+             translate(on_host, host_backend(), {.beam = 3}, sources));
+}
+
+TEST_CASE("a device scores given translations as the host does") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  TestModel here(5), there(5, 12, device);
+  const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
+  const auto sources = random_sources(10, 8);
+  std::vector<IdPair> pairs;
+  for (const auto& source : sources) pairs.push_back({source, sources[pairs.size() / 2]});
+  Runtime runtime(1), device_runtime(1, DType::kF32, false, device);
+  const auto expected = Decoder(on_host, runtime, {}).score(pairs);
+  const auto scores = Decoder(on_device, device_runtime, {}).score(pairs);
+  for (size_t i = 0; i < pairs.size(); ++i)
+    for (size_t t = 0; t < scores[i].size(); ++t)
+      CHECK(scores[i][t] == Approx(expected[i][t]).epsilon(1e-4).margin(1e-5));
+}

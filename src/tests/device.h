@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "base/log.h"
+#include "graph/backend.h"
+#ifdef NMT_HAVE_CUDA
+#include "backend/cuda/device.h"
+#endif
+#ifdef NMT_CUDA_EMULATION
+#include "backend/cuda/emulation/emulation.h"
+#endif
+
+namespace nmt::testing {
+
+// The device that tests compute on beside the host; null, and said so once, where there is none.
+inline std::shared_ptr<Backend> test_device() {
+#ifdef NMT_HAVE_CUDA
+  if (!cuda::devices().empty()) {
+    static const auto device = backend_of("0");
+    return device;
+  }
+#endif
+  static std::once_flag said;
+  std::call_once(said, [] { log::warn("SKIPPED: devices: there is none, or nmt was built without CUDA"); });
+  return nullptr;
+}
+
+// Other orders in which an emulated device runs its threads: what they compute must not depend on it. On a real device,
+// and with 0, its own order.
+inline void set_thread_order([[maybe_unused]] uint64_t seed) {
+#ifdef NMT_CUDA_EMULATION
+  cuda::emulation::set_thread_order(seed);
+#endif
+}
+
+}  // namespace nmt::testing
