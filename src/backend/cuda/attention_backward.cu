@@ -1,4 +1,4 @@
-#include "backend/cuda/attention.cuh"
+#include "backend/cuda/attention_simt.cuh"
 #include "backend/cuda/kernels.h"
 
 // With p the weights, m what dropout makes of them, and dw = m * (dO V^T) the gradients of p, each row of p has

@@ -1,0 +1,142 @@
+#include "backend/cuda/attention_mma.cuh"
+
+namespace nmt::cuda {
+namespace {
+
+constexpr int kKeys = 64;  // of a tile
+
+// A tile of 16 queries a warp, over tiles of keys; see attention.cu. The weights stay in registers; the next tile of
+// keys is copied while the values are used, and the other way round. Block (tile, head).
+template <int kWidth, bool kDropout>
+__global__ void __launch_bounds__(128) attention_mma_kernel(Attention a, int64_t queries, const Bf16* q, const Bf16* k,
+                                                            const Bf16* v, Bf16* out, float* logsumexp) {
+  const int rows = blockDim.x / kWarp * kWarpRows, head = blockIdx.y, lane = lane_of_warp();
+  const Tile tile = find_tile(a, a.q_begin, rows);
+  if (tile.first >= tile.queries) return;
+  const int warp_row = threadIdx.x / kWarp * kWarpRows, first = tile.first + warp_row;  // the warp's first query
+  q += (tile.query_begin + tile.first) * a.q_stride + head * a.d_k;
+  k += tile.key_begin * a.k_stride + head * a.d_k;
+  v += tile.key_begin * a.v_stride + head * a.d_v;
+  const int seen = a.causal ? min(tile.keys, tile.first + rows) : tile.keys;
+  const int seen_by_warp = first >= tile.queries ? 0 : a.causal ? min(tile.keys, first + kWarpRows) : tile.keys;
+  const Keep keep(a, tile, head);
+  const float scale = a.scale * kLog2E;
+
+  auto* const q_tile = shared_memory<Bf16>();
+  Bf16* const k_tile = q_tile + rows * kRowPitch<kWidth>;
+  Bf16* const v_tile = k_tile + kKeys * kRowPitch<kWidth>;
+  Bf16* const warp_queries = q_tile + warp_row * kRowPitch<kWidth>;
+  const auto copy_keys = [&](int key) {
+    copy_rows<kWidth>(k + key * a.k_stride, a.k_stride, a.d_k, kKeys, tile.keys - key, k_tile);
+    cp_async_commit();
+  };
+  const auto copy_values = [&](int key) {
+    copy_rows<kWidth>(v + key * a.v_stride, a.v_stride, a.d_v, kKeys, tile.keys - key, v_tile);
+    cp_async_commit();
+  };
+  copy_rows<kWidth>(q, a.q_stride, a.d_k, rows, tile.queries - tile.first, q_tile);
+  copy_keys(0);
+  copy_values(0);
+  cp_async_wait<1>();
+  __syncthreads();
+
+  float sums[kWidth / 8][4] = {};
+  float largest[2] = {-kInfinity, -kInfinity}, total[2] = {};  // of rows g and g + 8; total: this lane's part
+  for (int key = 0; key < seen; key += kKeys) {
+    const bool more = key + kKeys < seen;
+    const int columns = seen_by_warp - key;
+    float s[kKeys / 8][4] = {};
+    multiply_rows<kWidth, kKeys>(warp_queries, k_tile, a.d_k, columns, s);
+    cp_async_wait<0>();
+    __syncthreads();  // the values are there, the keys no longer needed
+    if (more) copy_keys(key + kKeys);
+    if (columns > 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int query = first + lane / 4 + 8 * half;
+        const int valid = (a.causal ? min(tile.keys, query + 1) : tile.keys) - key - lane % 4 * 2;
+        float most = largest[half];
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float& x = s[n][2 * half + i];
+            x = 8 * n + i < valid ? x * scale : -kInfinity;
+            most = fmaxf(most, x);
+          }
+        }
+        most = quad_max(most);
+        const float shift = most == -kInfinity ? 0 : most, shrink = fast_exp2(largest[half] - shift);
+        largest[half] = most;
+        total[half] *= shrink;
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float& x = s[n][2 * half + i];
+            x = fast_exp2(x - shift);
+            total[half] += x;
+          }
+        }
+#pragma unroll
+        for (int n = 0; n < kWidth / 8; ++n) {
+          sums[n][2 * half] *= shrink;
+          sums[n][2 * half + 1] *= shrink;
+        }
+      }
+      if constexpr (kDropout) {
+        const KeptOfQueries kept(keep, first, key);
+#pragma unroll
+        for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) s[n][i] = kept.at(n, i) ? s[n][i] : 0;
+        }
+      }
+      multiply<kWidth, kKeys>(s, v_tile, columns, a.d_v, sums);
+    }
+    if (more) {
+      cp_async_wait<0>();
+      __syncthreads();  // the next keys are there, the values no longer needed
+      copy_values(key + kKeys);
+    }
+  }
+
+  float factors[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int query = first + lane / 4 + 8 * half;
+    total[half] = quad_sum(total[half]);
+    factors[half] = total[half] == 0 ? 0 : keep.scale() / total[half];
+    if (lane % 4 == 0 && query < tile.queries)
+      logsumexp[head * queries + tile.query_begin + query] =
+          total[half] == 0 ? -kInfinity : largest[half] * kLn2 + logf(total[half]);
+  }
+  store_rows<kWidth>(sums, factors, warp_queries, out + (tile.query_begin + first) * a.out_stride + head * a.d_v,
+                     a.out_stride, a.d_v, tile.queries - first);
+}
+
+}  // namespace
+
+bool fits_mma(const Attention& a, std::initializer_list<const void*> tensors) {
+  const auto fits = [](int64_t x, int64_t unit) { return x % unit == 0; };
+  return fits(a.d_k, 16) && fits(a.d_v, 16) && std::max(a.d_k, a.d_v) <= 128 && fits(a.q_stride, 8) &&
+         fits(a.k_stride, 8) && fits(a.v_stride, 8) && fits(a.out_stride, 8) &&
+         std::all_of(tensors.begin(), tensors.end(), [](const void* x) { return aligned(x); });
+}
+
+void attention_mma(Stream s, const Attention& a, int64_t queries, const Bf16* q, const Bf16* k, const Bf16* v,
+                   Bf16* out, float* logsumexp) {
+  const int warps = queries <= 32 * a.sentences ? 2 : 4, rows = warps * kWarpRows;  // sentences are short or long
+  with_width(std::max(a.d_k, a.d_v), [&](auto width) {
+    constexpr int kWidth = decltype(width)::value;
+    launch("attention_mma", s,
+           {.x = tile_slots(queries, a.sentences, rows),
+            .y = a.heads,
+            .threads = warps * kWarp,
+            .shared = tile_bytes<kWidth>(rows + 2 * kKeys)},
+           a.dropout.rate > 0 ? attention_mma_kernel<kWidth, true> : attention_mma_kernel<kWidth, false>, a, queries, q,
+           k, v, out, logsumexp);
+  });
+}
+
+}  // namespace nmt::cuda

@@ -1,0 +1,158 @@
+#pragma once
+
+#include "backend/cuda/attention.cuh"
+#include "backend/cuda/kernels.h"
+#include "backend/cuda/mma.cuh"
+
+// Attention of bf16 by tensor cores, for d_k and d_v that are multiples of 16 up to 128. A warp has 16 rows of a
+// product at a time; sums lie in registers as mma.cuh says, kColumns / 8 blocks of eight columns: with g = lane / 4 and
+// t = lane % 4, [n][0 .. 1] is row g, columns 8n + 2t and 8n + 2t + 1, [n][2 .. 3] the same of row g + 8.
+namespace nmt::cuda {
+
+// What the kernels can take; their pointers' alignment too.
+bool fits_mma(const Attention& a, std::initializer_list<const void*> tensors);
+void attention_mma(Stream s, const Attention& a, int64_t queries, const Bf16* q, const Bf16* k, const Bf16* v,
+                   Bf16* out, float* logsumexp);
+void attention_backward_mma(Stream s, const Attention& a, int64_t queries, int64_t keys, const Bf16* q, const Bf16* k,
+                            const Bf16* v, const float* logsumexp, const Bf16* dout, float* room, Bf16* dq, Bf16* dk,
+                            Bf16* dv);
+
+// Calls body(N) with the compiled width that holds d columns.
+template <class Body>
+void with_width(int d, Body body) {
+  if (d <= 16)
+    body(std::integral_constant<int, 16>());
+  else if (d <= 32)
+    body(std::integral_constant<int, 32>());
+  else if (d <= 64)
+    body(std::integral_constant<int, 64>());
+  else
+    body(std::integral_constant<int, 128>());
+}
+
+constexpr int kWarpRows = 16;
+
+// Rows of kWidth elements in shared memory, 16 bytes apart so that eight of them begin in eight different banks.
+template <int kWidth>
+constexpr int kRowPitch = kWidth + 8;
+template <int kWidth>
+constexpr size_t tile_bytes(int rows) {
+  return static_cast<size_t>(rows) * kRowPitch<kWidth> * sizeof(Bf16);
+}
+
+__device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) % kWarp; }
+
+// Begins to copy `rows` rows of d elements, of which `valid` exist: the others become zero.
+template <int kWidth>
+__device__ __forceinline__ void copy_rows(const Bf16* x, int64_t stride, int d, int rows, int valid, Bf16* to) {
+  for (int i = threadIdx.x; i < rows * (kWidth / 8); i += blockDim.x) {
+    const int r = i / (kWidth / 8), c = i % (kWidth / 8) * 8;
+    if (c >= d) continue;
+    if (r < valid)
+      cp_async_16(to + r * kRowPitch<kWidth> + c, x + r * stride + c);
+    else
+      *reinterpret_cast<uint4*>(to + r * kRowPitch<kWidth> + c) = {};
+  }
+}
+
+// sums += a b^T, the warp's 16 rows of a by `columns` rows of b, of d elements.
+template <int kWidth, int kColumns>
+__device__ __forceinline__ void multiply_rows(const Bf16* a, const Bf16* b, int d, int columns,
+                                              float (&sums)[kColumns / 8][4]) {
+  const int lane = lane_of_warp();
+  a += lane % 16 * kRowPitch<kWidth> + lane / 16 * 8;
+  b += (lane / 16 * 8 + lane % 8) * kRowPitch<kWidth> + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int k = 0; k < kWidth; k += 16) {
+    if (k >= d) break;
+    unsigned left[4];
+    ldmatrix_x4(left, a + k);
+#pragma unroll
+    for (int n = 0; n < kColumns; n += 16) {
+      if (n >= columns) break;
+      unsigned right[4];
+      ldmatrix_x4(right, b + n * kRowPitch<kWidth> + k);
+      mma_bf16_16x8x16(sums[n / 8], left, {right[0], right[1]});
+      mma_bf16_16x8x16(sums[n / 8 + 1], left, {right[2], right[3]});
+    }
+  }
+}
+
+// sums += a b, a of 16 rows in registers, rounded, by `depth` rows of b, of d elements.
+template <int kWidth, int kDepth>
+__device__ __forceinline__ void multiply(const float (&a)[kDepth / 8][4], const Bf16* b, int depth, int d,
+                                         float (&sums)[kWidth / 8][4]) {
+  const int lane = lane_of_warp();
+  b += lane % 16 * kRowPitch<kWidth> + lane / 16 * 8;
+#pragma unroll
+  for (int k = 0; k < kDepth; k += 16) {
+    if (k >= depth) break;
+    const auto& near = a[k / 8];
+    const auto& far = a[k / 8 + 1];
+    const unsigned left[] = {rounded_pair(near[0], near[1]), rounded_pair(near[2], near[3]),
+                             rounded_pair(far[0], far[1]), rounded_pair(far[2], far[3])};
+#pragma unroll
+    for (int n = 0; n < kWidth; n += 16) {
+      if (n >= d) break;
+      unsigned right[4];
+      ldmatrix_x4_trans(right, b + k * kRowPitch<kWidth> + n);
+      mma_bf16_16x8x16(sums[n / 8], left, {right[0], right[1]});
+      mma_bf16_16x8x16(sums[n / 8 + 1], left, {right[2], right[3]});
+    }
+  }
+}
+
+// Over the four lanes of a row, for each of them.
+__device__ __forceinline__ float quad_sum(float x) {
+  x += __shfl_xor_sync(kAllLanes, x, 1);
+  return x + __shfl_xor_sync(kAllLanes, x, 2);
+}
+__device__ __forceinline__ float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
+  return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
+}
+
+// The first `valid` of the warp's 16 rows become the sums, those of rows g and g + 8 times their factors. room: 16 rows
+// of shared memory that only this warp uses.
+template <int kWidth>
+__device__ __forceinline__ void store_rows(const float (&sums)[kWidth / 8][4], const float (&factors)[2], Bf16* room,
+                                           Bf16* to, int64_t stride, int d, int valid) {
+  const int lane = lane_of_warp();
+  __syncwarp();
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    Bf16* row = room + (lane / 4 + 8 * half) * kRowPitch<kWidth> + lane % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; ++n) {
+      const float pair[] = {sums[n][2 * half] * factors[half], sums[n][2 * half + 1] * factors[half]};
+      store(pair, row + 8 * n);
+    }
+  }
+  __syncwarp();
+  for (int i = lane; i < kWarpRows * (kWidth / 8); i += kWarp) {
+    const int r = i / (kWidth / 8), c = i % (kWidth / 8) * 8;
+    if (r < valid && c < d)
+      *reinterpret_cast<uint4*>(to + r * stride + c) =
+          *reinterpret_cast<const uint4*>(room + r * kRowPitch<kWidth> + c);
+  }
+}
+
+// Which weights of the warp's 16 queries and a tile of 64 keys are kept.
+class KeptOfQueries {
+ public:
+  __device__ KeptOfQueries(const Keep& keep, int query, int key) {
+    const int lane = lane_of_warp();
+    const unsigned bits = keep.bits<32>(query + lane / 2, key + lane % 2 * 32);  // halves of a query's
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      words_[i] = __shfl_sync(kAllLanes, bits, 2 * (lane / 4 + i / 2 * 8) + i % 2) >> (lane % 4 * 2);
+  }
+
+  // That of sums[n][i].
+  __device__ bool at(int n, int i) const { return words_[i / 2 * 2 + n / 4] >> (n % 4 * 8 + i % 2) & 1; }
+
+ private:
+  unsigned words_[4];
+};
+
+}  // namespace nmt::cuda
