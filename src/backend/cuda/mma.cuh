@@ -18,7 +18,7 @@ namespace nmt::cuda {
 // d += a b, of bf16.
 __device__ __forceinline__ void mma_bf16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #ifdef NMT_CUDA_EMULATION
-  emulation::mma_16x8x16("mma_bf16_16x8x16", emulation::from_bf16, d, a, b);
+  emulation::mma_16x8x16<emulation::from_bf16>("mma_bf16_16x8x16", d, a, b);
 #else
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -31,7 +31,7 @@ __device__ __forceinline__ void mma_bf16_16x8x16(float (&d)[4], const unsigned (
 // d += a b, of float16.
 __device__ __forceinline__ void mma_f16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #ifdef NMT_CUDA_EMULATION
-  emulation::mma_16x8x16("mma_f16_16x8x16", emulation::from_f16, d, a, b);
+  emulation::mma_16x8x16<emulation::from_f16>("mma_f16_16x8x16", d, a, b);
 #else
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "

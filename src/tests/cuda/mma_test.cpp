@@ -190,6 +190,7 @@ TEST_CASE("mma: copies are there after the wait for their group", "[mma]") {
   alignas(16) uint32_t x[12];
   for (uint32_t i = 0; i < 12; ++i) x[i] = i;
   uint32_t y[12];
+  emulation::set_thread_order(0);
   launch("copy_groups", nullptr, {.threads = 1, .shared = 48}, copy_groups, x, y);
   for (int waited = 0; waited < 4; ++waited)
     for (int i = 0; i < 3; ++i) CHECK(y[waited * 3 + i] == (i < waited ? x[i * 4 + 3] : 0x7fffffff));

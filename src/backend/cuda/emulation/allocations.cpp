@@ -28,7 +28,7 @@ void Allocations::free(const Device& owner, void* memory) {
   if (it == at_.end() || it->second.owner != &owner) fail("what is freed is not allocated on the device");
   const Allocation freed = std::move(it->second);
   at_.erase(it);
-  if (!freed.memory->intact())
+  if (!freed.memory->check_guards())
     fail("something was written outside of {} bytes of device memory", freed.memory->bytes());
 }
 
@@ -57,10 +57,10 @@ void Allocations::check(const Device& owner, const char* action, const void* mem
   fail("{}: {} bytes that are not allocated on the device", action, bytes);
 }
 
-void Allocations::check_guards(const char* kernel) const {
+void Allocations::check_guards(const char* kernel) {
   const std::lock_guard lock(mutex_);
   for (const auto& [data, a] : at_)
-    if (!a.memory->intact())
+    if (!a.memory->check_guards())
       fail("kernel {}: something was written outside of {} bytes of device memory", kernel, a.memory->bytes());
 }
 

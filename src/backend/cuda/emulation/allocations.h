@@ -25,7 +25,7 @@ class Allocations {
   // Error that names the action where these bytes are not the owner's memory.
   void check(const Device& owner, const char* action, const void* memory, size_t bytes) const;
   // Error that names the kernel where something was written outside of what is allocated.
-  void check_guards(const char* kernel) const;
+  void check_guards(const char* kernel);
 
  private:
   struct Allocation {

@@ -8,7 +8,7 @@ namespace nmt::cuda::emulation {
 void fill_unset(void* memory, size_t bytes);
 
 // Memory between two guard zones, 256-byte aligned, unset at first. The address sanitizer reports what touches a zone;
-// without it intact() tells that something was written there, and what is read there is NaN.
+// without it check_guards() tells that something was written there, and what is read there is NaN.
 class GuardedMemory {
  public:
   explicit GuardedMemory(size_t bytes);
@@ -18,9 +18,13 @@ class GuardedMemory {
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  bool intact() const;
+
+  // Whether the guards are as they were since the last time; then they are again.
+  bool check_guards();
 
  private:
+  void set_guards();
+
   std::byte* data_;
   size_t bytes_;
 };

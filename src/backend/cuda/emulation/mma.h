@@ -33,32 +33,28 @@ inline void check_shared(const char* operation, const void* at) {
 }
 
 // d += a b. The sum is rounded once; a device rounds more often, in an order of its own.
-inline void mma_16x8x16(const char* operation, float (*real)(uint16_t), float (&d)[4], const unsigned (&a)[4],
-                        const unsigned (&b)[2]) {
+template <float (*kReal)(uint16_t)>
+void mma_16x8x16(const char* operation, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   struct Lane {
-    float (*real)(uint16_t);
     float* d;
     const unsigned *a, *b;
-  } here{real, d, a, b};
+  } here{d, a, b};
   sync_warp(operation, kWholeWarp, &here, [](unsigned, void* const* lanes) {
-    double a[16][16], b[16][8];
+    double a[16][16], b[16][8], product[16][8]{};
     for (int lane = 0; lane < 32; ++lane) {
       const auto* from = static_cast<const Lane*>(lanes[lane]);
       const int g = lane / 4, t = lane % 4;
       for (int upper = 0; upper < 2; ++upper) {
-        for (int i = 0; i < 4; ++i)
-          a[g + i % 2 * 8][2 * t + upper + i / 2 * 8] = from->real(half_of(from->a[i], upper));
-        for (int i = 0; i < 2; ++i) b[2 * t + upper + i * 8][g] = from->real(half_of(from->b[i], upper));
+        for (int i = 0; i < 4; ++i) a[g + i % 2 * 8][2 * t + upper + i / 2 * 8] = kReal(half_of(from->a[i], upper));
+        for (int i = 0; i < 2; ++i) b[2 * t + upper + i * 8][g] = kReal(half_of(from->b[i], upper));
       }
     }
+    for (int row = 0; row < 16; ++row)
+      for (int k = 0; k < 16; ++k)
+        for (int column = 0; column < 8; ++column) product[row][column] += a[row][k] * b[k][column];
     for (int lane = 0; lane < 32; ++lane) {
       float* d = static_cast<Lane*>(lanes[lane])->d;
-      for (int i = 0; i < 4; ++i) {
-        const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-        double sum = d[i];
-        for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
-        d[i] = static_cast<float>(sum);
-      }
+      for (int i = 0; i < 4; ++i) d[i] = static_cast<float>(d[i] + product[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2]);
     }
   });
 }

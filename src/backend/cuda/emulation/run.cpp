@@ -191,7 +191,7 @@ void Engine::run_block() {
       if (fiber_of_[t] != nullptr && (warps_[t / kLanes].alive & bit(t)) != 0) switch_to(t);
     std::rethrow_exception(std::exchange(error_, nullptr));
   }
-  if (!shared_->intact()) fail("{}: something was written outside of its shared memory", block());
+  if (!shared_->check_guards()) fail("{}: something was written outside of its shared memory", block());
 }
 
 std::string Engine::block() const {
