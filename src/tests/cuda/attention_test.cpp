@@ -58,15 +58,15 @@ void check(const Case& c) {
   check_results(p, r.out, r.logsumexp, r.dq, r.dkv, by_tensor_cores(c) ? 1.0 / 256 : kFloat32Sums);
 }
 
-const std::vector<int32_t> kLengths{7, 0, 64, 1, 130, 65, 300};
+const std::vector<int32_t> kLengths{7, 0, 64, 1, 130, 65};
 
 }  // namespace
 
 TEST_CASE("attention on a device agrees with the float64 reference", "[attention]") {
   const auto type = GENERATE(DType::kF32, DType::kBF16);
   const bool causal = GENERATE(false, true);
-  const float rate = GENERATE(0.0f, 0.1f);
   const bool aligned = GENERATE(false, true);
+  const float rate = causal == aligned ? 0.1f : 0;
   SECTION("itself") {
     check({type, 3, 16, 16, causal, rate, kLengths, kLengths, aligned});
     check({type, 1, 64, 64, causal, rate, kLengths, kLengths, aligned});
