@@ -156,15 +156,29 @@ TEST_CASE("int8 stays near f32") {
   CHECK(difference / count > 1e-4);  // it is int8
 }
 
+TEST_CASE("a model that gives no probabilities is an error, with a shortlist too") {
+  TestModel model(13);
+  const auto [models, shortlist] =
+      GENERATE(std::pair<size_t, bool>(1, false), std::pair<size_t, bool>(1, true), std::pair<size_t, bool>(2, false));
+  for (float& x : model.model.parameters.values()) x = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<Scorer> scorers(models, model.scorer());
+  const auto vocab = word_vocab();
+  const Shortlist list(*vocab, *vocab, std::vector<int32_t>(13, 0), {}, {0, 1, 5, 9});
+  Runtime runtime(2);
+  const auto run = [&] {
+    Decoder decoder(scorers, runtime, {}, shortlist ? &list : nullptr);
+    translate(decoder, random_sources(4, 5));
+  };
+  CHECK_THROWS_AS(run(), Error);
+}
+
 TEST_CASE("with a shortlist each sentence keeps to its own words, whatever the others under way") {
   TestModel model(13);
   const Scorer scorers[] = {model.scorer()};
   const SearchOptions options{.beam = 3, .max_extra = 6, .n_best = true};
   Runtime runtime(2, DType::kF32, GENERATE(false, true));
   Decoder free(scorers, runtime, options);
-  std::string bytes = "#nmt-words 1 words=12 merges=0 join=0 lowercase=0 attached=0\n<unk>\n</s>\n";
-  for (int i = 2; i < 12; ++i) bytes += fmt::format("w{}\n", i);
-  const auto vocab = Vocab::from_bytes(bytes, "words");
+  const auto vocab = word_vocab();
   const auto sources = random_sources(40, 5);
   const auto begins = [](int32_t each) {
     std::vector<int32_t> begin;
