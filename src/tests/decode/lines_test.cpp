@@ -131,4 +131,5 @@ TEST_CASE("the rest of a damaged file is an error after the lines before it") {
     for (auto taken = queue.take(); !taken.empty(); taken = queue.take()) lines += taken.size();
   };
   CHECK_THROWS_AS(all(), UserError);
+  CHECK(lines > 1000);
 }
