@@ -52,6 +52,10 @@ class Search::Member {
         runtime_(runtime),
         layers_(static_cast<size_t>(transformer_.config().dec_depth)) {}
 
+  ~Member() { runtime_.weights().forget(candidate_rows_.data()); }
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
   const ModelConfig& config() const { return transformer_.config(); }
   float weight() const { return weight_; }
 

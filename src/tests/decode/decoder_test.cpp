@@ -220,3 +220,20 @@ TEST_CASE("with a shortlist each sentence keeps to its own words, whatever the o
   for (size_t s = 0; s < sources.size(); ++s)
     for (size_t i = 0; i < same[s].size(); ++i) CHECK(same[s][i].ids == anything[s][i].ids);
 }
+
+TEST_CASE("what was packed of a shortlist's tokens goes with their decoder") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  Runtime runtime(2);
+  const auto vocab = word_vocab();
+  const Shortlist list(*vocab, *vocab, std::vector<int32_t>(13, 0), {}, {0, 1, 5, 9});
+  const auto packed_after = [&](const Shortlist* shortlist) {
+    {
+      Decoder decoder(scorers, runtime, {}, shortlist);
+      translate(decoder, random_sources(300, 5));
+    }
+    return runtime.packed_bytes();
+  };
+  const int64_t all = packed_after(nullptr);
+  CHECK(packed_after(&list) == all);
+}
