@@ -50,8 +50,7 @@ bool int8_has_panels(const PackedMatrix& b) { return has_panels(b); }
 void PackedMatrix::pack_int8(ThreadPool& pool, const float* w) {
   scales_.resize(static_cast<size_t>(2 * n_));
   const bool vnni = is_vnni();
-  const PackedLayout layout(DType::kI8, n_, k_);
-  data_.resize(static_cast<size_t>(vnni ? vnni_bytes(n_, k_) : layout.bytes()));
+  data_.resize(static_cast<size_t>(vnni ? vnni_bytes(n_, k_) : PackedLayout(DType::kI8, n_, k_).bytes()));
   pool.parallel_for(n_, has_panels(*this) ? kPanelColumns : n_, [&](int64_t begin, int64_t end) {
     auto* q = reinterpret_cast<int8_t*>(thread_scratch(static_cast<size_t>((end - begin) * k_)));
     float* scale = scales_.data() + begin;
@@ -59,7 +58,7 @@ void PackedMatrix::pack_int8(ThreadPool& pool, const float* w) {
     if (vnni)
       vnni_pack(begin, end, k_, q, data_.data());
     else
-      layout.pack(begin, end, DType::kI8, q, 1, k_, data_.data());
+      PackedLayout(DType::kI8, n_, k_).pack(begin, end, DType::kI8, q, 1, k_, data_.data());
   });
 }
 
