@@ -237,3 +237,19 @@ TEST_CASE("what was packed of a shortlist's tokens goes with their decoder") {
   const int64_t all = packed_after(nullptr);
   CHECK(packed_after(&list) == all);
 }
+
+TEST_CASE("numbers of allowed tokens that hardly differ have their plans and products in common") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  Runtime runtime(1);
+  const auto vocab = word_vocab();
+  std::vector<int64_t> plans;
+  for (const std::vector<int32_t>& always : {std::vector<int32_t>{1, 7}, {0, 1, 2, 3}, {0, 1, 2, 3, 4, 6, 8, 9}}) {
+    const Shortlist list(*vocab, *vocab, std::vector<int32_t>(13, 0), {}, always);
+    Decoder decoder(scorers, runtime, {.beam = 1, .max_extra = 1}, &list);
+    translate(decoder, std::vector<std::vector<int32_t>>{{5, 1}});
+    plans.push_back(runtime.plans_made());
+  }
+  CHECK(plans[1] == plans[0]);
+  CHECK(plans[2] == plans[0]);
+}
