@@ -1,5 +1,6 @@
 #include "decode/decoder.h"
 
+#include <algorithm>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -35,8 +36,8 @@ Decoder::~Decoder() = default;
 void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
                         const SearchDone& done) {
   const auto threads = static_cast<size_t>(runtime_.pool().size());
-  const bool many = runtime_.backend()->on_host() && threads > 1 &&
-                    static_cast<int64_t>(sources.size() / threads) >= limits.sentences / 2;
+  const auto each = static_cast<int64_t>(sources.size() / threads);
+  const bool many = runtime_.backend()->on_host() && threads > 1 && each >= std::max<int64_t>(1, limits.sentences / 2);
   if (many) return translate_apart(sources, limits, done);
   SourceQueue queue(sources);
   together_.translate(queue, limits, done);

@@ -156,6 +156,15 @@ TEST_CASE("int8 stays near f32") {
   CHECK(difference / count > 1e-4);  // it is int8
 }
 
+TEST_CASE("few sentences are translated by all threads, whatever the batches") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  Runtime runtime(2);
+  Decoder decoder(scorers, runtime, {});
+  translate(decoder, random_sources(1, 5), {.sentences = GENERATE(1, 2, 64)});
+  CHECK(runtime.profile.seconds("waiting") == 0);  // for threads that work apart
+}
+
 TEST_CASE("a model that gives no probabilities is an error, with a shortlist too") {
   TestModel model(13);
   const auto [models, shortlist] =
