@@ -165,6 +165,24 @@ TEST_CASE("few sentences are translated by all threads, whatever the batches") {
   CHECK(runtime.profile.seconds("waiting") == 0);  // for threads that work apart
 }
 
+TEST_CASE("a thread that ends before another one waits") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  Runtime runtime(2);
+  Decoder decoder(scorers, runtime, {.max_extra = 1});
+  std::vector<std::vector<int32_t>> sources(200, {1});
+  for (size_t i = 0; i < sources.size(); i += 2) sources[i].insert(sources[i].begin(), 30, 5);  // those of one thread
+  Profile& profile = runtime.profile;
+  profile.enter("test");
+  const double start = profile.seconds("start"), pool = runtime.pool().waiting();
+  translate(decoder, sources, {.sentences = 4});
+  profile.enter("start");
+  const double waiting = profile.seconds("waiting"), working = profile.seconds("encoder") + profile.seconds("decoder");
+  CHECK(waiting > 0.5 * working);
+  CHECK(profile.seconds("start") - start < 0.1 * waiting);
+  CHECK(profile.waiting + runtime.pool().waiting() - pool == Approx(2 * waiting).epsilon(0.25));
+}
+
 TEST_CASE("a model that gives no probabilities is an error, with a shortlist too") {
   TestModel model(13);
   const auto [models, shortlist] =
