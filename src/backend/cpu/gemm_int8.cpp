@@ -5,6 +5,7 @@
 #include "backend/cpu/gemm_vnni.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
+#include "base/error.h"
 #include "base/math.h"
 
 namespace nmt::cpu {
@@ -13,6 +14,7 @@ namespace {
 constexpr int64_t kTile = 1 << 16;      // elements of y that one task computes
 constexpr int64_t kTileColumns = 2048;  // of them
 constexpr int64_t kQuantisedRows = 16;  // rows of x that one task makes bytes of
+constexpr int64_t kLongestSum = INT32_MAX / (255 * 127);
 
 // Our own products where the processor has VNNI; oneDNN's where it has AMX or neither.
 bool is_vnni() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) && !onednn_has(dnnl::cpu_isa::avx512_core_amx); }
@@ -48,6 +50,9 @@ void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t
 bool int8_has_panels(const PackedMatrix& b) { return has_panels(b); }
 
 void PackedMatrix::pack_int8(ThreadPool& pool, const float* w) {
+  require(k_ <= kLongestSum,
+          "a layer of {} inputs is too wide for products of bytes, of {} at most: use float32 or bf16", k_,
+          kLongestSum);
   scales_.resize(static_cast<size_t>(2 * n_));
   const bool vnni = is_vnni();
   data_.resize(static_cast<size_t>(vnni ? vnni_bytes(n_, k_) : PackedLayout(DType::kI8, n_, k_).bytes()));
