@@ -48,6 +48,7 @@ void Beam::advance(std::span<const float> log_probabilities, std::span<const int
       if (log_probabilities[i] == -std::numeric_limits<float>::infinity()) continue;  // impossible
       candidates.push_back({live_[h].log_probability + log_probabilities[i], static_cast<int32_t>(h), ids[i]});
     }
+  if (candidates.empty()) fail("the model gives every token the probability 0: its weights are too large or damaged");
   const auto before = [&](const Candidate& a, const Candidate& b) {
     if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
     if (a.parent != b.parent)

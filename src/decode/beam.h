@@ -51,7 +51,8 @@ class Beam {
   const std::vector<Live>& live() const { return live_; }  // none: the search is over
 
   // The k most probable tokens after each live hypothesis: [live, k], by falling log-probability and rising id.
-  // k: 2 * beam, or all there are where these are fewer; -infinity: not possible. Throws Error for NaN.
+  // k: 2 * beam, or all there are where these are fewer; -infinity: not possible. Throws Error for NaN, and where
+  // nothing is possible.
   void advance(std::span<const float> log_probabilities, std::span<const int32_t> ids, int k);
 
   // The best `wanted` (n-best: `beam`, else one) by score, best first; fewer where fewer were finished.

@@ -10,7 +10,7 @@ void Candidates::begin(size_t sentence, std::span<const int32_t> source) {
 
 void Candidates::end(size_t sentence) { sentences_.erase(sentence); }
 
-int64_t Candidates::mask_bytes() const { return round_up(static_cast<int64_t>(ids_.size()), 64) / 8; }
+int64_t Candidates::padded_size() const { return round_up(static_cast<int64_t>(ids_.size()), 256); }
 
 void Candidates::update() {
   std::vector<bool> used(position_.size());

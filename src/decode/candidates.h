@@ -22,7 +22,9 @@ class Candidates {
   void update();
 
   std::span<const int32_t> ids() const { return ids_; }  // rising; what any sentence may use
-  int64_t mask_bytes() const;
+  // As many as there are ids, and more that nobody may use: few sizes, as plans and products are kept for each.
+  int64_t padded_size() const;
+  int64_t mask_bytes() const { return padded_size() / 8; }
   // Bit i: the sentence may use ids()[i].
   std::span<const uint8_t> mask(size_t sentence) const { return sentences_.at(sentence).mask; }
 

@@ -1,5 +1,6 @@
 #include "decode/decoder.h"
 
+#include <algorithm>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -35,8 +36,8 @@ Decoder::~Decoder() = default;
 void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
                         const SearchDone& done) {
   const auto threads = static_cast<size_t>(runtime_.pool().size());
-  const bool many = runtime_.backend()->on_host() && threads > 1 &&
-                    static_cast<int64_t>(sources.size() / threads) >= limits.sentences / 2;
+  const auto each = static_cast<int64_t>(sources.size() / threads);
+  const bool many = runtime_.backend()->on_host() && threads > 1 && each >= std::max<int64_t>(1, limits.sentences / 2);
   if (many) return translate_apart(sources, limits, done);
   SourceQueue queue(sources);
   together_.translate(queue, limits, done);
@@ -49,7 +50,7 @@ void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, con
   while (apart_.size() < threads) apart_.push_back(std::make_unique<Apart>(scorers_, runtime_, options_, shortlist_));
   Profile& profile = runtime_.profile;
   const PhaseScope phase(profile, "waiting");
-  const double waited = profile.seconds("waiting");
+  const double before = profile.seconds("waiting");
   std::deque<SourceQueue> queues;
   for (size_t i = 0; i < threads; ++i) queues.emplace_back(sources, i, threads);
   std::mutex mutex;
@@ -67,18 +68,20 @@ void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, con
       const std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
     }
+    worker.runtime.profile.enter("waiting");
   };
   {
     std::vector<std::jthread> workers;
     for (size_t i = 0; i < threads; ++i) workers.emplace_back([&, i] { work(*apart_[i], queues[i]); });
   }
   profile.enter("waiting");
-  const double all = profile.seconds("waiting") - waited;
-  for (const auto& worker : apart_)
-    profile.absorb(worker->runtime.profile, 1.0 / static_cast<double>(threads), "waiting");
-  // Threads of the pool had nothing to do meanwhile, but those of the workers had.
-  const double idle = profile.seconds("waiting") - waited;
-  profile.waiting += idle * static_cast<double>(threads) - all * static_cast<double>(threads - 1);
+  const auto n = static_cast<double>(threads);
+  const double elapsed = profile.seconds("waiting") - before;
+  for (const auto& worker : apart_) profile.absorb(worker->runtime.profile, 1 / n, "waiting");
+  // What the workers did has left this phase: the mean time of one that had ended remains.
+  const double idle = profile.seconds("waiting") - before;
+  // The workers waited n * idle. But the pool, whose other n - 1 threads were not asked, counts all their time.
+  profile.waiting += n * idle - (n - 1) * elapsed;
   if (failure) std::rethrow_exception(failure);
 }
 

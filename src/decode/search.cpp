@@ -52,6 +52,10 @@ class Search::Member {
         runtime_(runtime),
         layers_(static_cast<size_t>(transformer_.config().dec_depth)) {}
 
+  ~Member() { runtime_.weights().forget(candidate_rows_.data()); }
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
   const ModelConfig& config() const { return transformer_.config(); }
   float weight() const { return weight_; }
 
@@ -153,17 +157,17 @@ class Search::Member {
   Expr project_candidates(Expr state, Expr matrix, const Sentences& batch, int k) {
     const auto ids = batch.candidates->ids();
     const auto width = static_cast<size_t>(matrix.shape()[1]);
+    const int64_t count = batch.candidates->padded_size();
     if (!std::ranges::equal(ids, candidate_ids_)) {
       candidate_ids_.assign(ids.begin(), ids.end());
       runtime_.weights().forget(candidate_rows_.data());
-      candidate_rows_.resize(ids.size() * width);
+      candidate_rows_.assign(static_cast<size_t>(count) * width, 0);
       const auto* rows =
           static_cast<const float*>(state.graph().nodes()[static_cast<size_t>(matrix.value().node)].data);
       for (size_t i = 0; i < ids.size(); ++i)
         std::copy_n(rows + static_cast<size_t>(ids[i]) * width, width, candidate_rows_.data() + i * width);
     }
     Graph& graph = state.graph();
-    const auto count = static_cast<int64_t>(ids.size());
     const Expr rows = graph.parameter({count, matrix.shape()[1]}, candidate_rows_.data(), nullptr);
     const Expr masks =
         graph.input({{state.shape()[0], batch.candidates->mask_bytes()}, DType::kU8}, batch.masks.data());

@@ -6,14 +6,19 @@ const cpu::PackedMatrix& PackedWeights::get(ThreadPool& pool, const Tensor& w, D
   const int64_t rows = w.shape()[0], columns = w.shape()[1];
   const int64_t n = transposed ? columns : rows, k = transposed ? rows : columns;
   if (int8_) t = DType::kI8;
-  const std::lock_guard lock(mutex_);
-  Packed& entry = packed_[{w.data, n, k, transposed}];
+  Packed& entry = entry_of({w.data, n, k, transposed});
+  const std::lock_guard lock(entry.mutex);
   if (entry.version != version_ || entry.matrix.dtype() != t) {
     entry.matrix.pack(pool, t, w.as<float>(), n, k, transposed);
     entry.version = version_;
     if (on_packed) on_packed({w.as<float>(), static_cast<size_t>(w.elements())});
   }
   return entry.matrix;
+}
+
+PackedWeights::Packed& PackedWeights::entry_of(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  return packed_[key];
 }
 
 void PackedWeights::forget(const void* data) {
@@ -24,7 +29,10 @@ void PackedWeights::forget(const void* data) {
 int64_t PackedWeights::bytes() const {
   const std::lock_guard lock(mutex_);
   int64_t bytes = 0;
-  for (const auto& [key, entry] : packed_) bytes += entry.matrix.bytes();
+  for (const auto& [key, entry] : packed_) {
+    const std::lock_guard entry_lock(entry.mutex);
+    bytes += entry.matrix.bytes();
+  }
   return bytes;
 }
 

@@ -18,21 +18,25 @@ class PackedWeights {
   // int8: products with parameters are computed in kI8, whatever the activations are.
   explicit PackedWeights(bool int8) : int8_(int8) {}
 
-  // Called with the values that have been packed, in the packing thread.
+  // Called with the values that have been packed, in the packing thread: by several at a time.
   std::function<void(std::span<const float>)> on_packed;
 
-  // A parameter matrix [n, k] (w.data, float32) for products with activations of dtype t.
+  // B of products x * B with activations of dtype t, which kI8 replaces where int8 was asked for: w^T of a parameter
+  // matrix w [n, k] (float32) or, if `transposed`, w itself, for the gradient of x. The reference is good until the
+  // weight is forgotten or, after parameters_changed(), asked for again. Only who needs the same weight waits while it
+  // is packed.
   const cpu::PackedMatrix& get(ThreadPool& pool, const Tensor& w, DType t, bool transposed);
   // What is packed is out of date: get() packs again. Nobody else may use the weights meanwhile.
   void parameters_changed() { ++version_; }
 
-  // What was packed of these values is not needed any more.
+  // What was packed of these values is not needed any more, by anybody.
   void forget(const void* data);
 
   int64_t bytes() const;
 
  private:
   struct Packed {
+    mutable std::mutex mutex;
     uint64_t version = 0;
     cpu::PackedMatrix matrix;
   };
@@ -43,9 +47,11 @@ class PackedWeights {
     auto operator<=>(const Key&) const = default;
   };
 
+  Packed& entry_of(const Key& key);
+
   bool int8_;
   uint64_t version_ = 1;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // of the map; entries stay where they are
   std::map<Key, Packed> packed_;
 };
 

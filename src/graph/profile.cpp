@@ -12,17 +12,21 @@ Profile::PhaseTime& Profile::phase(std::string_view name) {
   return found != phases_.end() ? *found : phases_.emplace_back(PhaseTime{std::string(name)});
 }
 
-std::string_view Profile::enter(std::string_view name) {
+void Profile::update() {
   const auto now = Clock::now();
   phases_[current_].time += now - since_;
   since_ = now;
+}
+
+std::string_view Profile::enter(std::string_view name) {
+  update();
   const size_t before = current_;
   current_ = static_cast<size_t>(&phase(name) - phases_.data());
   return phases_[before].name;
 }
 
 void Profile::absorb(Profile& other, double share, std::string_view from) {
-  other.enter("start");
+  other.update();
   for (const PhaseTime& p : other.phases_) {
     const auto time = std::chrono::duration_cast<Clock::duration>(p.time * share);
     phase(p.name).time += time;
@@ -44,7 +48,7 @@ double Profile::seconds(std::string_view name) const {
 }
 
 std::string Profile::table(int threads, double pool_waiting) {
-  enter(phases_[current_].name);  // up to now
+  update();
   const auto seconds = [](const PhaseTime& p) { return std::chrono::duration<double>(p.time).count(); };
   double sum = 1e-9;
   for (const auto& phase : phases_) sum += seconds(phase);

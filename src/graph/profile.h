@@ -29,7 +29,7 @@ class Profile {
   OpTime& op(std::string_view name) { return ops_.try_emplace(std::string(name)).first->second; }
   const std::map<std::string, OpTime>& ops() const { return ops_; }
 
-  // Takes `share` of another run's times, ended now, instead of as much time of the phase `from`.
+  // Takes `share` of another run's times up to now, instead of as much time of the phase `from`.
   void absorb(Profile& other, double share, std::string_view from);
   double seconds(std::string_view phase) const;
 
@@ -44,6 +44,7 @@ class Profile {
   };
 
   PhaseTime& phase(std::string_view name);
+  void update();  // the current phase's time, up to now
 
   std::vector<PhaseTime> phases_ = {{"start"}};  // in the order of their first time
   size_t current_ = 0;

@@ -184,17 +184,18 @@ void ProjectTopK::backward(Backprop&) const { check(false, "{}: decoding has no 
 
 namespace {
 
-// The column of the i-th set bit of a mask, for several rising i.
-void columns_of(const uint8_t* mask, std::span<const int32_t> order, int32_t* columns) {
-  std::vector<size_t> rising(order.size());
+// Replaces each place among a mask's set bits by the column of that bit.
+void to_columns(const uint8_t* mask, std::span<int32_t> places) {
+  std::vector<size_t> rising(places.size());
   std::iota(rising.begin(), rising.end(), 0);
-  std::ranges::sort(rising, {}, [&](size_t i) { return order[i]; });
-  int64_t byte = 0, before = 0;
+  std::ranges::sort(rising, {}, [&](size_t i) { return places[i]; });
+  int64_t byte = 0, before = 0;  // bits set in the bytes before it
+  const auto set = [&] { return std::popcount(mask[byte]); };
   for (const size_t i : rising) {
-    for (int set; before + (set = std::popcount(mask[byte])) <= order[i]; ++byte) before += set;
+    for (; before + set() <= places[i]; ++byte) before += set();
     unsigned bits = mask[byte];
-    for (int64_t skip = order[i] - before; skip > 0; --skip) bits &= bits - 1;
-    columns[i] = static_cast<int32_t>(8 * byte + std::countr_zero(bits));
+    for (int64_t skip = places[i] - before; skip > 0; --skip) bits &= bits - 1;
+    places[i] = static_cast<int32_t>(8 * byte + std::countr_zero(bits));
   }
 }
 
@@ -270,12 +271,9 @@ void ProjectTopK::masked(const Launch& l) const {
       int32_t* ids = l.out[1].as<int32_t>() + (begin + r) * k;
       cpu::BestLogits best;
       std::vector<float> values(static_cast<size_t>(k));
-      std::vector<int32_t> places(values.size());
-      cpu::find_best(kept.data() + r * width, found[static_cast<size_t>(r)], 0, k, best, values.data(), places.data());
-      cpu::merge_best(1, &best, best.found, k, values.data(), places.data(), log_probabilities, places.data());
-      columns_of(mask + r * mask_bytes, std::span(places).first(static_cast<size_t>(best.found)), ids);
-      std::fill(log_probabilities + best.found, log_probabilities + k, -std::numeric_limits<float>::infinity());
-      std::fill(ids + best.found, ids + k, 0);
+      cpu::find_best(kept.data() + r * width, found[static_cast<size_t>(r)], 0, k, best, values.data(), ids);
+      to_columns(mask + r * mask_bytes, {ids, static_cast<size_t>(best.found)});
+      cpu::merge_best(1, &best, k, k, values.data(), ids, log_probabilities, ids);
     }
   });
 }

@@ -101,7 +101,7 @@ int64_t column_block(const PackedMatrix& b, int64_t wanted) {
 void Operand::assign(const PackedMatrix& b, int64_t m, DType tx, const void* x) {
   x_ = x;
   if (b.dtype() == DType::kI8)
-    quantise_int8(b, m, tx, x, bytes_, scales_);
+    quantise_int8(nullptr, b, m, tx, x, bytes_, scales_);
   else
     check(tx == b.dtype(), "a product of {} and {}", name_of(tx), name_of(b.dtype()));
 }

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
@@ -10,9 +9,10 @@
 #include "base/thread_pool.h"
 #include "tensor/dtype.h"
 
-// Matrix products through oneDNN. Each product is cut into blocks of a fixed size that single threads compute with
-// oneDNN's sequential code, so the result does not depend on the number of threads. Activations are kF32 or kBF16; the
-// products of a weight are computed in its packed type: kF32, kBF16 (accumulated in float32), or kI8 (in int32).
+// Matrix products through oneDNN; those of bytes by gemm_vnni.h on processors that have VNNI and no AMX. Each product
+// is cut into blocks of a fixed size that single threads compute with sequential code, so the result does not depend on
+// the number of threads. Activations are kF32 or kBF16; the products of a weight are computed in its packed type: kF32,
+// kBF16 (accumulated in float32), or kI8 (in int32).
 namespace nmt::cpu {
 
 enum class Activation : uint8_t { kNone, kRelu };
@@ -20,7 +20,7 @@ enum class Activation : uint8_t { kNone, kRelu };
 bool has_bf16();       // oneDNN multiplies bf16 from AVX-512 on
 bool has_fast_bf16();  // faster than float32
 
-// The right operand of y = x * B, B [K, N], in oneDNN's own blocked layout.
+// The right operand of y = x * B, B [K, N], in the layout that its products read.
 //
 // In kI8 each column of B is stored as integers of -127 to 127 times the column's scale, and each row of x becomes
 // bytes when it is multiplied: x = low + step * q, from its least element to its largest. Then
@@ -30,6 +30,7 @@ class PackedMatrix {
  public:
   // w is float32, row-major: [N, K] (so B = w^T, the layer y = x w^T) or, if `transposed`, [K, N] (so B = w: the
   // gradient dx = dy w, not for kI8). Packs in parallel into elements of dtype t; keeps its memory when the sizes stay.
+  // Throws UserError where K is so large that sums of products of bytes overflow.
   void pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed);
 
   int64_t n() const { return n_; }
@@ -37,7 +38,8 @@ class PackedMatrix {
   DType dtype() const { return dtype_; }
   int64_t bytes() const;
   const std::byte* data() const { return data_.data(); }
-  const float* column_scales() const { return scales_.data(); }  // kI8: [N], and behind them scale * sum_k b[k] [N]
+  const float* column_scales() const { return scales_.data(); }     // kI8: [N]
+  const float* column_sums() const { return scales_.data() + n_; }  // kI8: scale * sum_k b[k] of each column, [N]
 
  private:
   void pack_int8(ThreadPool& pool, const float* w);
@@ -45,7 +47,7 @@ class PackedMatrix {
   DType dtype_ = DType::kF32;
   int64_t n_ = 0, k_ = 0;
   AlignedVector<std::byte> data_;
-  std::vector<float> scales_;
+  std::vector<float> scales_;  // of columns, then their sums
 };
 
 struct Epilogue {

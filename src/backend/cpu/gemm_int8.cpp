@@ -5,6 +5,7 @@
 #include "backend/cpu/gemm_vnni.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
+#include "base/error.h"
 #include "base/math.h"
 
 namespace nmt::cpu {
@@ -13,6 +14,7 @@ namespace {
 constexpr int64_t kTile = 1 << 16;      // elements of y that one task computes
 constexpr int64_t kTileColumns = 2048;  // of them
 constexpr int64_t kQuantisedRows = 16;  // rows of x that one task makes bytes of
+constexpr int64_t kLongestSum = INT32_MAX / (255 * 127);
 
 // Our own products where the processor has VNNI; oneDNN's where it has AMX or neither.
 bool is_vnni() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) && !onednn_has(dnnl::cpu_isa::avx512_core_amx); }
@@ -20,21 +22,20 @@ bool is_vnni() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) && !onednn_h
 // Without VNNI, AVX2 and AVX-512 add two products up in 16 bits: bytes of 7 bits do not saturate there.
 int levels() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) ? 255 : 127; }
 
-// Columns of B that can be packed and multiplied apart begin at multiples of 64, or there are none such.
-bool has_panels(const PackedMatrix& b) { return is_vnni() || PackedLayout(DType::kI8, b.n(), b.k()).has_panels(); }
-
 // Bytes that a row of x takes.
 int64_t row_bytes(int64_t k) { return is_vnni() ? round_up(k, 4) : k; }
 
 struct Quantised {
   const uint8_t* q;
   const RowScale* scales;
+
+  Quantised from(int64_t row, int64_t k) const { return {q + row * row_bytes(k), scales + row}; }
 };
 
 // y [m, end - begin] with the row stride ldy, in the calling thread; the bias is that of column `begin`.
 void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, const Quantised& x, DType ty,
                       void* y, int64_t ldy, const Epilogue& e) {
-  const float *scale = b.column_scales(), *sum = scale + b.n();
+  const float *scale = b.column_scales(), *sum = b.column_sums();
   if (is_vnni()) return vnni_multiply({m, b.k(), begin, end, x.q, x.scales, b.data(), scale, sum, ty, y, ldy, e});
   const int64_t width = end - begin;
   auto* sums = reinterpret_cast<int32_t*>(thread_scratch(static_cast<size_t>(m * width) * sizeof(int32_t)));
@@ -45,61 +46,62 @@ void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t
 
 }  // namespace
 
-bool int8_has_panels(const PackedMatrix& b) { return has_panels(b); }
+bool int8_has_panels(const PackedMatrix& b) { return is_vnni() || PackedLayout(DType::kI8, b.n(), b.k()).has_panels(); }
 
 void PackedMatrix::pack_int8(ThreadPool& pool, const float* w) {
+  require(k_ <= kLongestSum,
+          "a layer of {} inputs is too wide for products of bytes, of {} at most: use float32 or bf16", k_,
+          kLongestSum);
   scales_.resize(static_cast<size_t>(2 * n_));
   const bool vnni = is_vnni();
-  const PackedLayout layout(DType::kI8, n_, k_);
-  data_.resize(static_cast<size_t>(vnni ? vnni_bytes(n_, k_) : layout.bytes()));
-  pool.parallel_for(n_, has_panels(*this) ? kPanelColumns : n_, [&](int64_t begin, int64_t end) {
+  data_.resize(static_cast<size_t>(vnni ? vnni_bytes(n_, k_) : PackedLayout(DType::kI8, n_, k_).bytes()));
+  pool.parallel_for(n_, int8_has_panels(*this) ? kPanelColumns : n_, [&](int64_t begin, int64_t end) {
     auto* q = reinterpret_cast<int8_t*>(thread_scratch(static_cast<size_t>((end - begin) * k_)));
     float* scale = scales_.data() + begin;
     quantise_weight({0, end - begin}, k_, w + begin * k_, q, scale, scale + n_);
     if (vnni)
       vnni_pack(begin, end, k_, q, data_.data());
     else
-      layout.pack(begin, end, DType::kI8, q, 1, k_, data_.data());
+      PackedLayout(DType::kI8, n_, k_).pack(begin, end, DType::kI8, q, 1, k_, data_.data());
   });
+}
+
+void quantise_int8(ThreadPool* pool, const PackedMatrix& b, int64_t m, DType tx, const void* x,
+                   AlignedVector<uint8_t>& bytes, std::vector<RowScale>& scales) {
+  const int64_t k = b.k();
+  bytes.resize(static_cast<size_t>(m * row_bytes(k)));
+  scales.resize(static_cast<size_t>(m));
+  const auto rows = [&, q = bytes.data(), scale = scales.data()](int64_t begin, int64_t end) {
+    quantise_rows(tx, {begin, end}, k, levels(), x, q, row_bytes(k), scale);
+  };
+  if (pool == nullptr) return rows(0, m);
+  pool->parallel_for(m, kQuantisedRows, rows);
 }
 
 void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, const void* x, DType ty, void* y,
                    const Epilogue& e) {
-  const int64_t n = b.n(), k = b.k(), stride = row_bytes(k);
   thread_local AlignedVector<uint8_t> bytes;  // the caller's
-  thread_local std::vector<RowScale> row_scales;
-  bytes.resize(static_cast<size_t>(m * stride));
-  row_scales.resize(static_cast<size_t>(m));
-  uint8_t* const q = bytes.data();
-  RowScale* const scales = row_scales.data();
-  pool.parallel_for(m, kQuantisedRows, [&](int64_t begin, int64_t end) {
-    quantise_rows(tx, {begin, end}, k, levels(), x, q, stride, scales);
-  });
+  thread_local std::vector<RowScale> scales;
+  quantise_int8(&pool, b, m, tx, x, bytes, scales);
+  const Quantised all{bytes.data(), scales.data()};
 
   // Tasks for several cores, also where n is small; few where m is.
+  const int64_t n = b.n();
   const int64_t rows = std::min(m, kRowBlock), wanted = std::min(kTile / rows, round_up(n, 256) / 4);
-  const int64_t columns = has_panels(b) ? round_up(std::min(wanted, kTileColumns), 64) : n;
+  const int64_t columns = int8_has_panels(b) ? round_up(std::min(wanted, kTileColumns), 64) : n;
   const int64_t panels = (n + columns - 1) / columns;
   pool.parallel_for(panels * ((m + rows - 1) / rows), 1, [&](int64_t task, int64_t) {
     const int64_t column = task % panels * columns, row = task / panels * rows;
-    multiply_columns(b, column, std::min(column + columns, n), std::min(rows, m - row),
-                     {q + row * stride, scales + row}, ty, offset(y, row * n + column, ty), n,
+    multiply_columns(b, column, std::min(column + columns, n), std::min(rows, m - row), all.from(row, b.k()), ty,
+                     offset(y, row * n + column, ty), n,
                      {e.bias == nullptr ? nullptr : e.bias + column, e.activation, e.accumulate});
   });
 }
 
-void quantise_int8(const PackedMatrix& b, int64_t m, DType tx, const void* x, AlignedVector<uint8_t>& bytes,
-                   std::vector<RowScale>& scales) {
-  const int64_t stride = row_bytes(b.k());
-  bytes.resize(static_cast<size_t>(m * stride));
-  scales.resize(static_cast<size_t>(m));
-  quantise_rows(tx, {0, m}, b.k(), levels(), x, bytes.data(), stride, scales.data());
-}
-
 void multiply_block_int8(const PackedMatrix& b, int64_t begin, int64_t end, std::span<const uint8_t> bytes,
                          std::span<const RowScale> scales, int64_t row, int64_t m, float* y) {
-  const Quantised x{bytes.data() + row * row_bytes(b.k()), scales.data() + row};
-  multiply_columns(b, begin, end, m, x, DType::kF32, y, end - begin, {});
+  const Quantised all{bytes.data(), scales.data()};
+  multiply_columns(b, begin, end, m, all.from(row, b.k()), DType::kF32, y, end - begin, {});
 }
 
 }  // namespace nmt::cpu

@@ -8,12 +8,18 @@
 // The products of gemm.h with a B of kI8; see there.
 namespace nmt::cpu {
 
-bool int8_has_panels(const PackedMatrix& b);  // see column_block
+// Whether columns of B that begin at a multiple of 64 can be packed and multiplied apart; else only all of them.
+bool int8_has_panels(const PackedMatrix& b);
+
+// x [m, K] as the products read it, made by the pool's threads or, without one, by the calling thread: a row's bytes
+// after the other's (of gemm_vnni.h's products a multiple of 4 each, zero from K on), and their scales [m].
+void quantise_int8(ThreadPool* pool, const PackedMatrix& b, int64_t m, DType tx, const void* x,
+                   AlignedVector<uint8_t>& bytes, std::vector<RowScale>& scales);
+
+// multiply(): x [m, K], y [m, N], row-major.
 void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, const void* x, DType ty, void* y,
                    const Epilogue& e);
-// Rows of x as the products read them, in the calling thread.
-void quantise_int8(const PackedMatrix& b, int64_t m, DType tx, const void* x, AlignedVector<uint8_t>& bytes,
-                   std::vector<RowScale>& scales);
+// multiply_block(): y [m, end - begin], row-major, of rows [row, row + m) of what quantise_int8 made.
 void multiply_block_int8(const PackedMatrix& b, int64_t begin, int64_t end, std::span<const uint8_t> bytes,
                          std::span<const RowScale> scales, int64_t row, int64_t m, float* y);
 

@@ -97,8 +97,8 @@ int64_t keep_logits(int64_t width, const uint8_t* mask, const float* logits, flo
 void find_best(const float* logits, int64_t width, int32_t first, int k, BestLogits& best, float* values,
                int32_t* indices);
 // The k best of a row as log-probabilities (log-softmax) in the same order, where several have looked at parts of it,
-// in the order of their indices: p's values and indices are at values[p * stride], indices[p * stride]. There are at
-// least k in all.
+// in the order of their indices: p's values and indices are at values[p * stride], indices[p * stride]. Fewer than k:
+// -infinity and index 0; where a logit is not a number: NaN and index 0. `best` may be the indices of a single part.
 void merge_best(int parts, const BestLogits* part, int k, int64_t stride, const float* values, const int32_t* indices,
                 float* log_probabilities, int32_t* best);
 

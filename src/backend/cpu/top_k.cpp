@@ -145,6 +145,11 @@ void merge_best(int parts, const BestLogits* part, int k, int64_t stride, const 
   float shift = -std::numeric_limits<float>::infinity(), sum = 0;
   for (int p = 0; p < parts; ++p) shift = std::max(shift, part[p].shift);
   for (int p = 0; p < parts; ++p) sum += part[p].sum == 0 ? 0 : part[p].sum * std::exp(part[p].shift - shift);
+  const auto fill_from = [&](int i, float log_probability) {
+    std::fill(log_probabilities + i, log_probabilities + k, log_probability);
+    std::fill(best + i, best + k, 0);
+  };
+  if (std::isnan(sum)) return fill_from(0, sum);
   const float log_sum = sum == 0 ? 0 : std::log(sum);
   if (shift < std::numeric_limits<float>::lowest()) shift = 0;
   thread_local std::vector<int> next;  // by part
@@ -155,6 +160,7 @@ void merge_best(int parts, const BestLogits* part, int k, int64_t stride, const 
     int from = 0;  // the first part of those with the largest value: it has the lower indices
     for (int p = 1; p < parts; ++p)
       if (left(p) && (!left(from) || values[at(p)] > values[at(from)])) from = p;
+    if (!left(from)) return fill_from(i, -std::numeric_limits<float>::infinity());
     log_probabilities[i] = (values[at(from)] - shift) - log_sum;
     best[i] = indices[at(from)];
     ++next[static_cast<size_t>(from)];

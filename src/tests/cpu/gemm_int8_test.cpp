@@ -1,6 +1,7 @@
 // Products of bytes against float64: as exact as the bytes are, whatever the processor makes of them. Run once more by
 // ctest with ONEDNN_MAX_CPU_ISA, so that each kind of processor's code is tested.
 #include "backend/cpu/gemm.h"
+#include "base/error.h"
 #include "base/math.h"
 #include "tests/cpu/kernel_testing.h"
 
@@ -126,6 +127,19 @@ TEST_CASE("products of integers that bytes hold are exact", "[gemm]") {
     INFO(s.m << " " << s.n << " " << s.k);
     CHECK(worst <= 1);
   }
+}
+
+TEST_CASE("the longest sums of products of bytes are exact, longer ones are refused", "[gemm]") {
+  ThreadPool pool(1);
+  constexpr int64_t kLongest = 66311;
+  std::vector<float> x(kLongest, 255), w(kLongest + 1, 127);
+  x[0] = 0;  // the others are the largest byte
+  cpu::PackedMatrix packed;
+  packed.pack(pool, DType::kI8, w.data(), 1, kLongest, false);
+  float y = 0;
+  cpu::multiply(pool, packed, 1, DType::kF32, x.data(), DType::kF32, &y);
+  CHECK(y == Approx(255.0 * 127 * (kLongest - 1)).epsilon(1e-6));
+  CHECK_THROWS_AS(packed.pack(pool, DType::kI8, w.data(), 1, kLongest + 1, false), UserError);
 }
 
 TEST_CASE("a row's product of bytes does not depend on other rows, nor on where columns are cut", "[gemm]") {

@@ -87,7 +87,34 @@ TEST_CASE("what is not a number shows in every probability of its row") {
   cpu::find_best(logits.f32(), 300, 0, 3, found, values, indices);
   cpu::merge_best(1, &found, 3, 3, values, indices, best, best_indices);
   for (const float v : best) CHECK(std::isnan(v));
+
+  // Nothing is found in a row, or in a part of it, of which no logit is a number.
+  const Array none(DType::kF32, std::vector<double>(300, kNaN)), some(DType::kF32, random_values(300, 5));
+  for (const int parts : {1, 2}) {
+    cpu::BestLogits both[2];
+    float part_values[6] = {1, 2, 3, 4, 5, 6};
+    int32_t part_indices[6] = {90, 91, 92, 93, 94, 95};
+    cpu::find_best(none.f32(), 300, 0, 3, both[0], part_values, part_indices);
+    if (parts == 2) cpu::find_best(some.f32(), 300, 300, 3, both[1], part_values + 3, part_indices + 3);
+    cpu::merge_best(parts, both, 3, 3, part_values, part_indices, best, best_indices);
+    for (const float v : best) CHECK(std::isnan(v));
+    for (const int32_t i : best_indices) CHECK(i == 0);
+  }
   CHECK_THROWS_AS(cpu::find_best(logits.f32(), 2, 0, 0, found, values, indices), std::logic_error);
+}
+
+TEST_CASE("where fewer than k are there, the rest is impossible") {
+  const Target target(GENERATE(from_range(targets())));
+  const Array logits(DType::kF32, {1, 1});
+  float values[3], best[3];
+  int32_t indices[3], best_indices[3];
+  cpu::BestLogits found;
+  cpu::find_best(logits.f32(), 2, 5, 3, found, values, indices);
+  cpu::merge_best(1, &found, 3, 3, values, indices, best, best_indices);
+  CHECK(std::vector(best_indices, best_indices + 3) == std::vector<int32_t>{5, 6, 0});
+  CHECK(best[0] == Approx(std::log(0.5)));
+  CHECK(best[1] == best[0]);
+  CHECK(best[2] == -kInf);
 }
 
 }  // namespace

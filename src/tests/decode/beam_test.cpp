@@ -146,8 +146,9 @@ TEST_CASE("without any </s> the live hypotheses are the result") {
   CHECK(best[0].score == -1);  // ((5 + 1) / 6)^1
 }
 
-TEST_CASE("a probability that is not a number is an error") {
+TEST_CASE("a probability that is not a number is an error, and none at all") {
   const SearchOptions o{.beam = 1};
   Beam beam(o, 3, kEos);
   CHECK_THROWS_AS(beam.advance(std::vector<float>{-1, NAN}, std::vector<int32_t>{2, 3}, 2), Error);
+  CHECK_THROWS_AS(beam.advance(std::vector<float>{-INFINITY, -INFINITY}, std::vector<int32_t>{2, 3}, 2), Error);
 }

@@ -156,15 +156,56 @@ TEST_CASE("int8 stays near f32") {
   CHECK(difference / count > 1e-4);  // it is int8
 }
 
+TEST_CASE("few sentences are translated by all threads, whatever the batches") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  Runtime runtime(2);
+  Decoder decoder(scorers, runtime, {});
+  translate(decoder, random_sources(1, 5), {.sentences = GENERATE(1, 2, 64)});
+  CHECK(runtime.profile.seconds("waiting") == 0);  // for threads that work apart
+}
+
+TEST_CASE("a thread that ends before another one waits") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  Runtime runtime(2);
+  Decoder decoder(scorers, runtime, {.max_extra = 1});
+  std::vector<std::vector<int32_t>> sources(200, {1});
+  for (size_t i = 0; i < sources.size(); i += 2) sources[i].insert(sources[i].begin(), 30, 5);  // those of one thread
+  Profile& profile = runtime.profile;
+  profile.enter("test");
+  const double start = profile.seconds("start"), pool = runtime.pool().waiting();
+  translate(decoder, sources, {.sentences = 4});
+  profile.enter("start");
+  const double waiting = profile.seconds("waiting"), working = profile.seconds("encoder") + profile.seconds("decoder");
+  CHECK(waiting > 0.5 * working);
+  CHECK(profile.seconds("start") - start < 0.1 * waiting);
+  CHECK(profile.waiting + runtime.pool().waiting() - pool == Approx(2 * waiting).epsilon(0.25));
+}
+
+TEST_CASE("a model that gives no probabilities is an error, with a shortlist too") {
+  TestModel model(13);
+  const auto [models, shortlist] =
+      GENERATE(std::pair<size_t, bool>(1, false), std::pair<size_t, bool>(1, true), std::pair<size_t, bool>(2, false));
+  for (float& x : model.model.parameters.values()) x = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<Scorer> scorers(models, model.scorer());
+  const auto vocab = word_vocab();
+  const Shortlist list(*vocab, *vocab, std::vector<int32_t>(13, 0), {}, {0, 1, 5, 9});
+  Runtime runtime(2);
+  const auto run = [&] {
+    Decoder decoder(scorers, runtime, {}, shortlist ? &list : nullptr);
+    translate(decoder, random_sources(4, 5));
+  };
+  CHECK_THROWS_AS(run(), Error);
+}
+
 TEST_CASE("with a shortlist each sentence keeps to its own words, whatever the others under way") {
   TestModel model(13);
   const Scorer scorers[] = {model.scorer()};
   const SearchOptions options{.beam = 3, .max_extra = 6, .n_best = true};
   Runtime runtime(2, DType::kF32, GENERATE(false, true));
   Decoder free(scorers, runtime, options);
-  std::string bytes = "#nmt-words 1 words=12 merges=0 join=0 lowercase=0 attached=0\n<unk>\n</s>\n";
-  for (int i = 2; i < 12; ++i) bytes += fmt::format("w{}\n", i);
-  const auto vocab = Vocab::from_bytes(bytes, "words");
+  const auto vocab = word_vocab();
   const auto sources = random_sources(40, 5);
   const auto begins = [](int32_t each) {
     std::vector<int32_t> begin;
@@ -205,4 +246,37 @@ TEST_CASE("with a shortlist each sentence keeps to its own words, whatever the o
   const auto same = translate(unbound, sources);
   for (size_t s = 0; s < sources.size(); ++s)
     for (size_t i = 0; i < same[s].size(); ++i) CHECK(same[s][i].ids == anything[s][i].ids);
+}
+
+TEST_CASE("what was packed of a shortlist's tokens goes with their decoder") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  Runtime runtime(2);
+  const auto vocab = word_vocab();
+  const Shortlist list(*vocab, *vocab, std::vector<int32_t>(13, 0), {}, {0, 1, 5, 9});
+  const auto packed_after = [&](const Shortlist* shortlist) {
+    {
+      Decoder decoder(scorers, runtime, {}, shortlist);
+      translate(decoder, random_sources(300, 5));
+    }
+    return runtime.packed_bytes();
+  };
+  const int64_t all = packed_after(nullptr);
+  CHECK(packed_after(&list) == all);
+}
+
+TEST_CASE("numbers of allowed tokens that hardly differ have their plans and products in common") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  Runtime runtime(1);
+  const auto vocab = word_vocab();
+  std::vector<int64_t> plans;
+  for (const std::vector<int32_t>& always : {std::vector<int32_t>{1, 7}, {0, 1, 2, 3}, {0, 1, 2, 3, 4, 6, 8, 9}}) {
+    const Shortlist list(*vocab, *vocab, std::vector<int32_t>(13, 0), {}, always);
+    Decoder decoder(scorers, runtime, {.beam = 1, .max_extra = 1}, &list);
+    translate(decoder, std::vector<std::vector<int32_t>>{{5, 1}});
+    plans.push_back(runtime.plans_made());
+  }
+  CHECK(plans[1] == plans[0]);
+  CHECK(plans[2] == plans[0]);
 }

@@ -37,6 +37,13 @@ struct TestModel {
   nmt::Model model;
 };
 
+// <unk> is 0, </s> is 1, w2 is 2, and so on.
+inline std::shared_ptr<const nmt::Vocab> word_vocab() {
+  std::string bytes = "#nmt-words 1 words=12 merges=0 join=0 lowercase=0 attached=0\n<unk>\n</s>\n";
+  for (int i = 2; i < 12; ++i) bytes += fmt::format("w{}\n", i);
+  return nmt::Vocab::from_bytes(bytes, "words");
+}
+
 // Sentences of 1 to `longest` ids, and </s>.
 inline std::vector<std::vector<int32_t>> random_sources(size_t count, uint64_t longest, uint64_t seed = 1) {
   nmt::Random random(seed);

@@ -1,6 +1,10 @@
 // What outlives a graph: packed weights, caches of decoding, seeds of dropout.
 #include "graph/runtime.h"
 
+#include <chrono>
+#include <functional>
+#include <future>
+
 #include "graph/basic_ops.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -39,6 +43,26 @@ TEST_CASE("packed weights are kept until parameters change", "[ops]") {
   CHECK(product() == std::vector<float>{3, 6});
   CHECK(product() == std::vector<float>{3, 6});
   CHECK(runtime.packed_bytes() == bytes);
+}
+
+TEST_CASE("nobody waits for another one's weight to be packed", "[ops]") {
+  PackedWeights weights(false);
+  std::vector<float> slow(6, 1), quick(6, 2);
+  const auto get = [&](std::vector<float>& w) {
+    ThreadPool pool(1);
+    return weights.get(pool, {w.data(), {{2, 3}, DType::kF32}}, DType::kF32, false).bytes();
+  };
+  std::future<int64_t> other;
+  bool waited = false;
+  weights.on_packed = [&](std::span<const float> values) {
+    if (values.data() != slow.data()) return;
+    other = std::async(std::launch::async, get, std::ref(quick));
+    waited = other.wait_for(std::chrono::seconds(10)) != std::future_status::ready;
+  };
+  const int64_t bytes = get(slow);
+  CHECK_FALSE(waited);
+  CHECK(other.get() == bytes);
+  CHECK(weights.bytes() == 2 * bytes);
 }
 
 TEST_CASE("one matrix in several views is packed for each", "[ops]") {
