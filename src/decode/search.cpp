@@ -52,7 +52,7 @@ class Search::Member {
         runtime_(runtime),
         layers_(static_cast<size_t>(transformer_.config().dec_depth)) {}
 
-  ~Member() { runtime_.weights().forget(candidate_rows_.data()); }
+  ~Member() { runtime_.forget(candidate_rows_.data()); }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
@@ -160,12 +160,16 @@ class Search::Member {
     const int64_t count = batch.candidates->padded_size();
     if (!std::ranges::equal(ids, candidate_ids_)) {
       candidate_ids_.assign(ids.begin(), ids.end());
-      runtime_.weights().forget(candidate_rows_.data());
-      candidate_rows_.assign(static_cast<size_t>(count) * width, 0);
-      const auto* rows =
-          static_cast<const float*>(state.graph().nodes()[static_cast<size_t>(matrix.value().node)].data);
+      runtime_.forget(candidate_rows_.data());
+      const size_t elements = static_cast<size_t>(count) * width;
+      if (candidate_rows_.size() < elements) candidate_rows_ = FloatBuffer(runtime_.backend(), elements);
+      const auto* place = static_cast<const float*>(state.graph().place(matrix));
+      const float* rows = parameters_.values().data() + (place - parameters_.value_buffer().data());
+      const std::span<float> to = candidate_rows_.host();
       for (size_t i = 0; i < ids.size(); ++i)
-        std::copy_n(rows + static_cast<size_t>(ids[i]) * width, width, candidate_rows_.data() + i * width);
+        std::copy_n(rows + static_cast<size_t>(ids[i]) * width, width, to.data() + i * width);
+      std::fill(to.begin() + static_cast<std::ptrdiff_t>(ids.size() * width), to.end(), 0.f);
+      candidate_rows_.upload();
     }
     Graph& graph = state.graph();
     const Expr rows = graph.parameter({count, matrix.shape()[1]}, candidate_rows_.data(), nullptr);
@@ -180,7 +184,7 @@ class Search::Member {
   Runtime& runtime_;
   std::vector<Layer> layers_;
   std::vector<int32_t> candidate_ids_;
-  std::vector<float> candidate_rows_;  // of the output matrix
+  FloatBuffer candidate_rows_;  // of the output matrix
   std::vector<Transformer::LayerCache> caches_;
 };
 

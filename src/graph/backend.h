@@ -38,6 +38,7 @@ class Backend {
                     float* average) = 0;
   // Values of parameters, or of memory that was one, are not what they were: copies of them are out of date.
   virtual void parameters_changed() {}
+  virtual void forget([[maybe_unused]] const void* data) {}  // the same of the parameter that lies here
 };
 
 std::shared_ptr<Backend> host_backend();

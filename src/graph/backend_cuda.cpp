@@ -11,6 +11,25 @@ CudaBackend& CudaBackend::of(const Launch& launch) { return static_cast<CudaBack
 
 std::string CudaBackend::name() const { return fmt::format("device {}, {}", device_.index(), device_.info().name); }
 
+void* CudaBackend::allocate(size_t bytes) {
+  void* memory = device_.allocate(bytes);
+  sizes_[memory] = bytes;
+  return memory;
+}
+
+void CudaBackend::free(void* memory) {
+  // Other parameters may come to lie there.
+  const auto* begin = static_cast<const std::byte*>(memory);
+  const std::byte* end = begin + sizes_[memory];
+  std::erase_if(copies_, [&](const auto& copy) { return copy.first.first >= begin && copy.first.first < end; });
+  sizes_.erase(memory);
+  device_.free(memory);
+}
+
+void CudaBackend::forget(const void* data) {
+  std::erase_if(copies_, [&](const auto& copy) { return copy.first.first == data; });
+}
+
 double CudaBackend::sum_of_squares(ThreadPool&, int64_t n, const float* x) {
   const auto bytes = static_cast<size_t>(cuda::sum_of_squares_room(n) + 1) * sizeof(double);
   if (sums_.bytes() < bytes) sums_ = cuda::DeviceMemory(device_, bytes);

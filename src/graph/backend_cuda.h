@@ -18,11 +18,8 @@ class CudaBackend : public Backend {
 
   bool on_host() const override { return false; }
   std::string name() const override;
-  void* allocate(size_t bytes) override { return device_.allocate(bytes); }
-  void free(void* memory) override {
-    device_.free(memory);
-    ++version_;  // other parameters may come to lie there
-  }
+  void* allocate(size_t bytes) override;
+  void free(void* memory) override;
   void upload(void* to, const void* from, size_t bytes) override { device_.upload(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { device_.download(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override { device_.copy(to, from, bytes); }
@@ -33,6 +30,7 @@ class CudaBackend : public Backend {
   void adam(ThreadPool& pool, const Adam& step, int64_t n, float* g, float* m, float* v, float* p,
             float* average) override;
   void parameters_changed() override { ++version_; }
+  void forget(const void* data) override;
 
   cuda::Stream stream() const { return device_.stream(); }
   cuda::Products& products() { return products_; }
@@ -51,6 +49,7 @@ class CudaBackend : public Backend {
   cuda::DeviceMemory sums_;  // of sum_of_squares
   uint64_t version_ = 1;
   std::map<std::pair<const void*, int64_t>, Copy> copies_;  // by address and number of elements
+  std::map<const void*, size_t> sizes_;                     // of what is allocated
 };
 
 }  // namespace nmt

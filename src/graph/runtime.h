@@ -43,6 +43,11 @@ class Runtime {
     weights_->parameters_changed();
     backend_->parameters_changed();
   }
+  // A parameter that lay here is not needed any more, or has changed.
+  void forget(const void* data) {
+    weights_->forget(data);
+    backend_->forget(data);
+  }
   PackedWeights& weights() { return *weights_; }
 
   Profile profile;  // --profile; with times_ops, the plan's table has times too

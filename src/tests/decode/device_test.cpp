@@ -12,9 +12,9 @@ namespace {
 using Found = std::vector<std::vector<Hypothesis>>;
 
 Found translate(std::span<const Scorer> scorers, const std::shared_ptr<Backend>& backend, const SearchOptions& options,
-                std::span<const std::vector<int32_t>> sources) {
+                std::span<const std::vector<int32_t>> sources, const Shortlist* shortlist = nullptr) {
   Runtime runtime(2, DType::kF32, false, backend);
-  Decoder decoder(scorers, runtime, options);
+  Decoder decoder(scorers, runtime, options, shortlist);
   Found found(sources.size());
   decoder.translate(sources, {}, [&](size_t i, std::vector<Hypothesis> best) { found[i] = std::move(best); });
   return found;
@@ -51,6 +51,22 @@ TEST_CASE("a device finds an ensemble's translations") {
   const auto sources = random_sources(10, 8);
   check_same(translate(on_device, device, {.beam = 3}, sources),
              translate(on_host, host_backend(), {.beam = 3}, sources));
+}
+
+TEST_CASE("a device keeps to a shortlist as the host does") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  TestModel here(13), there(13, 12, device);
+  const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
+  const auto vocab = word_vocab();
+  std::vector<int32_t> begins, few;  // source token s may become 2 + (5 s) % 10 or the one behind it
+  for (int32_t s = 0; s <= 12; ++s) begins.push_back(2 * s);
+  for (int32_t s = 0; s < 12; ++s) few.insert(few.end(), {2 + 5 * s % 10, 3 + 5 * s % 10});
+  const Shortlist shortlist(*vocab, *vocab, begins, few, {1});
+  const auto sources = random_sources(20, 5);
+  const SearchOptions options{.beam = 3, .max_extra = 6, .n_best = true};
+  check_same(translate(on_device, device, options, sources, &shortlist),
+             translate(on_host, host_backend(), options, sources, &shortlist));
 }
 
 TEST_CASE("a device scores given translations as the host does") {
