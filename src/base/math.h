@@ -4,7 +4,10 @@
 
 namespace nmt {
 
-// The smallest multiple of `multiple` that is not less than `value`; both not negative.
-constexpr int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+// The quotient, rounded up; a not negative, b positive.
+constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The smallest multiple of `multiple` that is not less than `value`; signs as above.
+constexpr int64_t round_up(int64_t value, int64_t multiple) { return divide_up(value, multiple) * multiple; }
 
 }  // namespace nmt

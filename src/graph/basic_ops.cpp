@@ -6,6 +6,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "graph/runtime.h"
 
 namespace nmt {
@@ -113,13 +114,13 @@ void SumLeading::backward(Backprop& b) const {
 int64_t SumLeading::scratch(std::span<const Spec> in) const {
   const int64_t width = last_axes(in[0].shape, rank).elements();
   const int64_t rows = width == 0 ? 0 : in[0].shape.elements() / width;
-  return ((rows + kRowsOfSum - 1) / kRowsOfSum + 1) * width * static_cast<int64_t>(sizeof(float));
+  return (divide_up(rows, kRowsOfSum) + 1) * width * static_cast<int64_t>(sizeof(float));
 }
 
 void SumLeading::cpu(const Launch& l) const {
   const Tensor& x = l.in[0];
   const int64_t width = l.out[0].elements(), rows = width == 0 ? 0 : x.elements() / width;
-  const int64_t chunks = (rows + kRowsOfSum - 1) / kRowsOfSum;
+  const int64_t chunks = divide_up(rows, kRowsOfSum);
   auto* partial = reinterpret_cast<float*>(l.scratch);
   auto* total = accumulate ? l.out[0].as<float>() : partial + chunks * width;
   l.runtime.pool().parallel_for(rows, kRowsOfSum, [&](int64_t begin, int64_t end) {

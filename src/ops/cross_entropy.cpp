@@ -207,7 +207,7 @@ void ProjectTopK::cpu(const Launch& l) const {
   const int64_t rows = x.shape()[0], depth = x.shape()[1], width = l.in[1].shape()[0];
   const auto& packed = l.runtime.packed(l.in[1], x.dtype(), false);
   const int64_t tile = tile_columns(packed);
-  const int64_t columns = std::max(tile, kTopColumns / tile * tile), parts = (width + columns - 1) / columns;
+  const int64_t columns = std::max(tile, kTopColumns / tile * tile), parts = divide_up(width, columns);
   const int64_t stride = rows * k;
   thread_local std::vector<float> all_values;  // of every part: the caller's
   thread_local std::vector<int32_t> all_ids;
@@ -218,7 +218,7 @@ void ProjectTopK::cpu(const Launch& l) const {
   float* const values = all_values.data();
   int32_t* const ids = all_ids.data();
   cpu::BestLogits* const best = all_best.data();
-  l.runtime.pool().parallel_for(parts * ((rows + kTopRows - 1) / kTopRows), 1, [&](int64_t task, int64_t) {
+  l.runtime.pool().parallel_for(parts * divide_up(rows, kTopRows), 1, [&](int64_t task, int64_t) {
     thread_local AlignedVector<float> logits;
     const int64_t part = task % parts, row_begin = task / parts * kTopRows,
                   row_end = std::min(row_begin + kTopRows, rows);

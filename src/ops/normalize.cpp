@@ -4,6 +4,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
 #include "ops/elementwise.h"
@@ -104,8 +105,7 @@ void LayerNormGradient::backward(Backprop&) const {
 }
 
 int64_t LayerNormGradient::scratch(std::span<const Spec> in) const {
-  return (in[0].shape.rows() + kRowsOfSum - 1) / kRowsOfSum * 2 * in[0].shape.dim(-1) *
-         static_cast<int64_t>(sizeof(float));
+  return divide_up(in[0].shape.rows(), kRowsOfSum) * 2 * in[0].shape.dim(-1) * static_cast<int64_t>(sizeof(float));
 }
 
 void LayerNormGradient::cpu(const Launch& l) const {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/math.h"
 #include "base/philox.h"
 #include "text/shuffle.h"
 
@@ -28,9 +29,8 @@ BatchStream::BatchStream(std::shared_ptr<const Corpus> corpus, const DataOptions
       pair_seed_(hash64("order of pairs", seed)),
       batch_seed_(hash64("order of batches", seed)),
       position_(start) {
-  const auto n = static_cast<uint64_t>(corpus_->size());
-  const auto window = static_cast<uint64_t>(window_pairs(corpus_->counts(), limits_, options.maxi_batch));
-  windows_ = (n + window - 1) / window;
+  const int64_t window = window_pairs(corpus_->counts(), limits_, options.maxi_batch);
+  windows_ = static_cast<uint64_t>(divide_up(corpus_->size(), window));
   if (position_.window < windows_) load_window();
   require(position_.batch < runs_.size(),
           "the checkpoint's position in the training data (epoch {}, window {}, batch {}) does not exist: the training "

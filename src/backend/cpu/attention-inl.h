@@ -13,6 +13,7 @@
 #include "backend/cpu/attention_product.h"
 #include "backend/cpu/attention_scratch.h"
 #include "backend/cpu/simd-inl.h"
+#include "base/math.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
@@ -22,7 +23,7 @@ void multiply_small(const SmallProduct& p);  // attention_product.cpp
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(DF()));
 static_assert(kLanes * sizeof(float) <= kScratchAlignment);
 
-constexpr int64_t round_up(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+constexpr int64_t round_up(int64_t n) { return nmt::round_up(n, kLanes); }
 
 // A row length, in floats, for n columns. Rows a multiple of 512 bytes apart would share few sets of the cache.
 constexpr int64_t row_length(int64_t n) { return round_up(n) % 128 == 0 ? round_up(n) + kLanes : round_up(n); }
@@ -31,8 +32,8 @@ constexpr int64_t row_length(int64_t n) { return round_up(n) % 128 == 0 ? round_
 inline int64_t query_block(int64_t queries, int64_t keys) {
   constexpr int64_t kScores = 8192, kFewest = 24;
   const int64_t most = std::max(kFewest, kScores / std::max<int64_t>(1, round_up(keys)));
-  const int64_t blocks = std::max<int64_t>(1, (queries + most - 1) / most);
-  return (queries + blocks - 1) / blocks;
+  const int64_t blocks = std::max<int64_t>(1, divide_up(queries, most));
+  return divide_up(queries, blocks);
 }
 
 // A (sentence, head): first rows, numbers of rows, and the element of its first weight for dropout.

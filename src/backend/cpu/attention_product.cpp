@@ -4,6 +4,7 @@
 #include <array>
 
 #include "backend/cpu/targets.h"
+#include "base/math.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention_product.cpp"
@@ -70,8 +71,6 @@ constexpr std::array<Block, kMaxRows> blocks_of() {
   return {block_of<1, kVectors>(), block_of<2, kVectors>(), block_of<3, kVectors>(), block_of<4, kVectors>(),
           block_of<5, kVectors>(), block_of<6, kVectors>(), block_of<7, kVectors>(), block_of<8, kVectors>()};
 }
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 #include <memory>
 #include <new>
 
+#include "base/math.h"
+
 namespace nmt::cpu {
 
 inline constexpr size_t kScratchAlignment = 64;  // bytes: a cache line and the widest vector
@@ -35,11 +37,9 @@ inline float* scratch(size_t floats) {
 // The same, cut into aligned arrays of the given numbers of floats.
 template <size_t kArrays>
 std::array<float*, kArrays> scratch_arrays(const int64_t (&sizes)[kArrays]) {
-  constexpr size_t kUnit = kScratchAlignment / sizeof(float);
+  constexpr int64_t kUnit = kScratchAlignment / sizeof(float);
   std::array<size_t, kArrays + 1> offsets{};
-  for (size_t i = 0; i < kArrays; ++i) {
-    offsets[i + 1] = offsets[i] + (static_cast<size_t>(sizes[i]) + kUnit - 1) / kUnit * kUnit;
-  }
+  for (size_t i = 0; i < kArrays; ++i) offsets[i + 1] = offsets[i] + static_cast<size_t>(round_up(sizes[i], kUnit));
   float* memory = scratch(offsets[kArrays]);
   std::array<float*, kArrays> arrays;
   for (size_t i = 0; i < kArrays; ++i) arrays[i] = memory + offsets[i];

@@ -78,7 +78,7 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, cons
     });
     return;
   }
-  const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns, blocks = (m + kRowBlock - 1) / kRowBlock;
+  const int64_t panels = divide_up(n, kPanelColumns), blocks = divide_up(m, kRowBlock);
   pool.parallel_for(panels * blocks, 1, [&](int64_t task, int64_t) {
     const int64_t begin = task % panels * kPanelColumns, columns = std::min(kPanelColumns, n - begin);
     const int64_t first = task / panels * kRowBlock, rows = std::min(kRowBlock, m - first);
@@ -144,7 +144,7 @@ void weight_gradient_rows(const PackedLayout& layout, DType t, int64_t tokens, i
 void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
                            float* dw) {
   thread_local AlignedVector<float> sums;  // the caller's
-  const int64_t blocks = (m + kFewTokens - 1) / kFewTokens, size = n * k;
+  const int64_t blocks = divide_up(m, kFewTokens), size = n * k;
   sums.resize(static_cast<size_t>(blocks * size));
   float* const partial = sums.data();
   pool.parallel_for(blocks, 1, [&](int64_t block, int64_t) {

@@ -89,8 +89,8 @@ void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx,
   const int64_t n = b.n();
   const int64_t rows = std::min(m, kRowBlock), wanted = std::min(kTile / rows, round_up(n, 256) / 4);
   const int64_t columns = int8_has_panels(b) ? round_up(std::min(wanted, kTileColumns), 64) : n;
-  const int64_t panels = (n + columns - 1) / columns;
-  pool.parallel_for(panels * ((m + rows - 1) / rows), 1, [&](int64_t task, int64_t) {
+  const int64_t panels = divide_up(n, columns);
+  pool.parallel_for(panels * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
     const int64_t column = task % panels * columns, row = task / panels * rows;
     multiply_columns(b, column, std::min(column + columns, n), std::min(rows, m - row), all.from(row, b.k()), ty,
                      offset(y, row * n + column, ty), n,

@@ -25,6 +25,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "base/philox.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -272,7 +273,7 @@ class DropoutLanes {
     const auto N = static_cast<int64_t>(hn::Lanes(du64));
     offset_ = first % 8;
     const auto block = static_cast<uint64_t>(first / 8);
-    const int64_t blocks = (offset_ + n + 7) / 8;
+    const int64_t blocks = divide_up(offset_ + n, 8);
     for (int64_t b = 0; b < blocks; b += N) philox(block + static_cast<uint64_t>(b), lanes_ + 8 * b);
   }
 

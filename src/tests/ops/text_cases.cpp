@@ -1,6 +1,7 @@
 // From ids to vectors and back: embedding, cross-entropy, the most probable ids.
 #include <numeric>
 
+#include "base/math.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
@@ -119,7 +120,7 @@ OpCase projected_loss_case(int64_t rows, int64_t depth, int64_t width, float smo
 
 OpCase top_k_case(int64_t rows, int64_t depth, int64_t width, int k, bool ids, bool masked) {
   const auto allowed = [=](int64_t r, int64_t id) { return !masked || (id + r) % 3 != 0; };
-  const int64_t bytes = (width + 63) / 64 * 8;
+  const int64_t bytes = round_up(width, 64) / 8;
   const auto mask = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(rows * bytes));
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t id = 0; id < width; ++id)
