@@ -4,7 +4,7 @@
 #   decode.sh MODEL SOURCE f32|bf16|int8 [ROUNDS]     MODEL: an nmt model with a shared SentencePiece vocabulary
 # The peer computes in float32 beside f32, in int8 beside bf16 and int8; with THREADS batches at a time on one thread each
 # (2x1) or one on all (1x2): the faster counts. BATCH=1 hands over a sentence when the one before is translated, and reports
-# median and 99th percentile of a sentence's time. 5 rounds unless given.
+# median and 99th percentile of a sentence's time. With SHORTLIST=FILE both look for what it names alone. 5 rounds unless given.
 # NMT_BIN: folder of the executables; PYTHON: a python with ctranslate2, sentencepiece and numpy; THREADS: 2, BEAM: 4 unless given.
 here=$(dirname "$0")
 . "$here/common.sh"
@@ -21,12 +21,14 @@ if [ "${BATCH:-}" = 1 ]; then
 elif [ "$threads" -gt 1 ]; then
   peers+=("CTranslate2-${threads}x1")
 fi
-"$python" "$here/../convert/to_ctranslate2.py" "$model" "$work/folder" >&2
+shortlist=(${SHORTLIST:+--shortlist "$SHORTLIST"})
+"$python" "$here/../convert/to_ctranslate2.py" "$model" "$work/folder" "${shortlist[@]}" >&2
 
 measure() {  # nmt or CTranslate2-WORKERSxTHREADS
   local program=(CTranslate2 --folder "$work/folder" --precision "$type" --threads "${1#*-}")
   [ "$1" != nmt ] || program=(nmt --nmt-decode "$bin/nmt-decode" --precision "$precision" --threads "1x$threads")
-  "$python" "$here/translate.py" "${program[@]}" --model "$model" --source "$source" --output "$work/$1.out" --beam "$beam" "${options[@]}"
+  "$python" "$here/translate.py" "${program[@]}" --model "$model" --source "$source" --output "$work/$1.out" --beam "$beam" \
+    "${shortlist[@]}" "${options[@]}"
 }
 same() { paste -d '\n' "$work/nmt.out" "$work/$1.out" | awk 'NR % 2 { ours = $0; next } { n += ours == $0 } END { print n + 0, "of", NR / 2 }'; }
 

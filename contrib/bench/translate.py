@@ -30,6 +30,8 @@ class Nmt:
         workers, threads = args.threads
         command = [args.nmt_decode, "--quiet", "--model", args.model, "--precision", args.precision, "--beam-size", args.beam,
                    "--alpha", 0, "--cpu-threads", workers * threads, "--maxi-batch", 1 if args.one_at_a_time else 1000]
+        if args.shortlist:
+            command += ["--shortlist", args.shortlist]
         self.process = subprocess.Popen(map(str, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def write(self, lines):
@@ -59,14 +61,14 @@ class CTranslate2:
         import ctranslate2
 
         workers, threads = args.threads
-        self.vocab, self.beam = vocab, args.beam
+        self.vocab, self.beam, self.use_vmap = vocab, args.beam, bool(args.shortlist)
         self.translator = ctranslate2.Translator(
             args.folder, device="cpu", compute_type=args.precision, inter_threads=workers, intra_threads=threads)
 
     def translate(self, lines):
         results = self.translator.translate_batch(
             self.vocab.encode(lines, out_type=str), beam_size=self.beam, length_penalty=0, max_batch_size=SOURCE_TOKENS,
-            batch_type="tokens", min_decoding_length=0, max_decoding_length=LONGEST)
+            batch_type="tokens", min_decoding_length=0, max_decoding_length=LONGEST, use_vmap=self.use_vmap)
         return self.vocab.decode([result.hypotheses[0] for result in results])
 
     def finish(self):
@@ -93,6 +95,7 @@ def main():
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--nmt-decode", help="the executable")
     parser.add_argument("--folder", help="the model as CTranslate2 has it")
+    parser.add_argument("--shortlist", help="of nmt-vocab; the folder holds it as a vocabulary map")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--threads", type=lambda text: tuple(map(int, text.split("x"))), default=(1, 2),
                         help="batches at a time x threads on each; nmt works on one with all of them")

@@ -2,10 +2,11 @@
 """Writes a CTranslate2 model folder with the weights of an nmt model, so that both decoders can be compared on the same model.
 
     pip install ctranslate2 sentencepiece numpy
-    python to_ctranslate2.py model.safetensors model.ct2
+    python to_ctranslate2.py model.safetensors model.ct2 [--shortlist shortlist.safetensors]
 
 The model must have a shared SentencePiece vocabulary and ReLU layers; post-norm and pre-norm both work. CTranslate2 adds </s> to the
 source and starts the decoder from a zero vector, as nmt does. Its length penalty differs from nmt's: compare with none.
+A shortlist of nmt-vocab becomes the folder's vocabulary map: translate with use_vmap=True.
 """
 import argparse
 import json
@@ -20,12 +21,12 @@ from ctranslate2.specs import common_spec, transformer_spec
 
 
 def read_safetensors(path):
-    """Metadata and float32 or byte tensors by name."""
+    """Metadata and tensors by name: float32, int32 or bytes."""
     data = pathlib.Path(path).read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     metadata = header.pop("__metadata__")
-    types = {"F32": np.float32, "U8": np.uint8}
+    types = {"F32": np.float32, "I32": np.int32, "U8": np.uint8}
     tensors = {}
     for name, entry in header.items():
         begin, end = (8 + length + offset for offset in entry["data_offsets"])
@@ -39,10 +40,23 @@ def sinusoids(rows, width):
     return np.where(np.arange(width) % 2 == 0, np.sin(angles), np.cos(angles)).astype(np.float32)
 
 
+def vocabulary_map(path, pieces, eos):
+    """The shortlist in CTranslate2's words: a line for each source piece, its candidates after a tab; without a source
+    piece, what is always there. A piece is its own candidate, as the vocabulary is shared."""
+    lists = read_safetensors(path)[1]
+    likely = [lists["ids"][begin:end] for begin, end in zip(lists["begin"], lists["begin"][1:])]
+    if len(likely) != len(pieces):
+        sys.exit(f"{path} was made for another vocabulary")
+    always = np.union1d(lists["frequent"], likely[eos])  # each source ends with </s>
+    rows = [("", always)] + [(piece, np.union1d(ids, [i])) for i, (piece, ids) in enumerate(zip(pieces, likely))]
+    return "".join(f"{piece}\t{' '.join(pieces[i] for i in ids)}\n" for piece, ids in rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("folder")
+    parser.add_argument("--shortlist", help="of nmt-vocab, for this model's vocabulary")
     parser.add_argument("--longest", type=int, default=1024, help="positions that the folder holds")
     args = parser.parse_args()
     metadata, tensors = read_safetensors(args.model)
@@ -111,6 +125,9 @@ def main():
     folder = pathlib.Path(args.folder)
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
+    if args.shortlist:
+        text = vocabulary_map(args.shortlist, pieces, vocabulary.eos_id())
+        (folder / "vmap.txt").write_text(text, encoding="utf-8")
     print(f"{folder}: written with ctranslate2 {ctranslate2.__version__}")
 
 
