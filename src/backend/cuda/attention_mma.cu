@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(128) attention_mma_kernel(Attention a, int64_t
   for (int key = 0; key < seen; key += kKeys) {
     const bool more = key + kKeys < seen;
     const int columns = seen_by_warp - key;
+    const KeptOfQueries<kDropout> kept(keep, first, key);
     float s[kKeys / 8][4] = {};
     multiply_rows<kWidth, kKeys>(warp_queries, k_tile, a.d_k, columns, s);
     cp_async_wait<0>();
@@ -76,20 +77,13 @@ __global__ void __launch_bounds__(128) attention_mma_kernel(Attention a, int64_t
             float& x = s[n][2 * half + i];
             x = fast_exp2(x - shift);
             total[half] += x;
+            if (!kept.at(n, 2 * half + i)) x = 0;
           }
         }
 #pragma unroll
         for (int n = 0; n < kWidth / 8; ++n) {
           sums[n][2 * half] *= shrink;
           sums[n][2 * half + 1] *= shrink;
-        }
-      }
-      if constexpr (kDropout) {
-        const KeptOfQueries kept(keep, first, key);
-#pragma unroll
-        for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) s[n][i] = kept.at(n, i) ? s[n][i] : 0;
         }
       }
       multiply<kWidth, kKeys>(s, v_tile, columns, a.d_v, sums);
@@ -126,7 +120,7 @@ bool fits_mma(const Attention& a, std::initializer_list<const void*> tensors) {
 
 void attention_mma(Stream s, const Attention& a, int64_t queries, const Bf16* q, const Bf16* k, const Bf16* v,
                    Bf16* out, float* logsumexp) {
-  const int warps = queries <= 32 * a.sentences ? 2 : 4, rows = warps * kWarpRows;  // sentences are short or long
+  const int warps = warps_of_queries(a, queries), rows = warps * kWarpRows;
   with_width(std::max(a.d_k, a.d_v), [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
     launch("attention_mma", s,

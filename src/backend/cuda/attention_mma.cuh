@@ -32,6 +32,10 @@ void with_width(int d, Body body) {
 
 constexpr int kWarpRows = 16;
 
+// Warps of a block that has a tile of queries: as many as most sentences use, of which little is known here. Results do
+// not depend on it.
+inline int warps_of_queries(const Attention& a, int64_t queries) { return queries <= 32 * a.sentences ? 2 : 4; }
+
 // Rows of kWidth elements in shared memory, 16 bytes apart so that eight of them begin in eight different banks.
 template <int kWidth>
 constexpr int kRowPitch = kWidth + 8;
@@ -137,10 +141,12 @@ __device__ __forceinline__ void store_rows(const float (&sums)[kWidth / 8][4], c
   }
 }
 
-// Which weights of the warp's 16 queries and a tile of 64 keys are kept.
+// Which weights of the warp's 16 queries and a tile of 64 keys are kept. Made before the products: it takes registers.
+template <bool kDropout>
 class KeptOfQueries {
  public:
   __device__ KeptOfQueries(const Keep& keep, int query, int key) {
+    if constexpr (!kDropout) return;
     const int lane = lane_of_warp();
     const unsigned bits = keep.bits<32>(query + lane / 2, key + lane % 2 * 32);  // halves of a query's
 #pragma unroll
@@ -149,7 +155,7 @@ class KeptOfQueries {
   }
 
   // That of sums[n][i].
-  __device__ bool at(int n, int i) const { return words_[i / 2 * 2 + n / 4] >> (n % 4 * 8 + i % 2) & 1; }
+  __device__ bool at(int n, int i) const { return !kDropout || words_[i / 2 * 2 + n / 4] >> (n % 4 * 8 + i % 2) & 1; }
 
  private:
   unsigned words_[4];

@@ -77,6 +77,14 @@ TEST_CASE("attention on a device agrees with the float64 reference", "[attention
   }
 }
 
+TEST_CASE("attention by tensor cores agrees with the float64 reference", "[attention]") {
+  const bool causal = GENERATE(false, true);
+  const float rate = GENERATE(0.0f, 0.3f);
+  check({DType::kBF16, 2, 128, 128, causal, rate, {7, 64, 0, 130, 65, 1}, {64, 1, 130, 7, 0, 65}, true});
+  check({DType::kBF16, 8, 16, 48, causal, rate, {33, 16}, {17, 100}, true});
+  check({DType::kBF16, 1, 80, 32, causal, rate, {1100}, {1100}, true});
+}
+
 TEST_CASE("attention of wide heads on a device agrees with the float64 reference", "[attention]") {
   const auto type = GENERATE(DType::kF32, DType::kBF16);
   const bool causal = GENERATE(false, true);
