@@ -6,11 +6,11 @@
 
 #include "base/aligned.h"
 #include "base/error.h"
-#include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "ops/fusion.h"
 #include "ops/linear.h"
 #include "ops/normalize.h"
+#include "ops/project_top_k.h"
 
 namespace nmt {
 namespace {

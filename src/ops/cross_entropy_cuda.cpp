@@ -5,6 +5,7 @@
 #include "graph/backend_cuda.h"
 #include "graph/plan.h"
 #include "ops/cross_entropy.h"
+#include "ops/project_top_k.h"
 
 namespace nmt {
 namespace {
