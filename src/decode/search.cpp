@@ -52,7 +52,7 @@ class Search::Member {
         runtime_(runtime),
         layers_(static_cast<size_t>(transformer_.config().dec_depth)) {}
 
-  ~Member() { runtime_.weights().forget(candidate_rows_.data()); }
+  ~Member() { runtime_.weights().forget(allowed_rows_.data()); }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
@@ -80,17 +80,17 @@ class Search::Member {
   }
 
   // Log-probabilities and ids of the k best next tokens of each row.
-  void find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids) {
+  void best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids) {
     Graph graph(runtime_, fusion_rules());
     Leaves leaves(graph, parameters_, false);
     const Expr state = step(leaves, batch), all = transformer_.output_matrix(leaves);
-    const Expr best = batch.candidates ? project_candidates(state, all, batch, k) : project_top_k(state, all, k);
+    const Expr best = batch.allowed ? project_allowed(state, all, batch, k) : project_top_k(state, all, k);
     graph.run({best, best.output(1)});
     const auto count = static_cast<size_t>(best.shape().elements());
     log_probabilities.assign(graph.data<float>(best), graph.data<float>(best) + count);
     ids.assign(graph.data<int32_t>(best.output(1)), graph.data<int32_t>(best.output(1)) + count);
-    if (batch.candidates)
-      for (int32_t& id : ids) id = batch.candidates->ids()[static_cast<size_t>(id)];
+    if (batch.allowed)
+      for (int32_t& id : ids) id = batch.allowed->ids()[static_cast<size_t>(id)];
   }
 
   // Adds weight * log-probability of every token to sums [rows, vocabulary].
@@ -153,24 +153,23 @@ class Search::Member {
                                       .source_tokens = batch.source_rows()});
   }
 
-  // project_top_k of the candidates alone: of their rows of the matrix, which are collected where they have changed.
-  Expr project_candidates(Expr state, Expr matrix, const Sentences& batch, int k) {
-    const auto ids = batch.candidates->ids();
+  // project_top_k of the allowed tokens alone: of their rows of the matrix, collected where they have changed.
+  Expr project_allowed(Expr state, Expr matrix, const Sentences& batch, int k) {
+    const auto ids = batch.allowed->ids();
     const auto width = static_cast<size_t>(matrix.shape()[1]);
-    const int64_t count = batch.candidates->padded_size();
-    if (!std::ranges::equal(ids, candidate_ids_)) {
-      candidate_ids_.assign(ids.begin(), ids.end());
-      runtime_.weights().forget(candidate_rows_.data());
-      candidate_rows_.assign(static_cast<size_t>(count) * width, 0);
+    const int64_t count = batch.allowed->padded_size();
+    if (!std::ranges::equal(ids, allowed_ids_)) {
+      allowed_ids_.assign(ids.begin(), ids.end());
+      runtime_.weights().forget(allowed_rows_.data());
+      allowed_rows_.assign(static_cast<size_t>(count) * width, 0);
       const auto* rows =
           static_cast<const float*>(state.graph().nodes()[static_cast<size_t>(matrix.value().node)].data);
       for (size_t i = 0; i < ids.size(); ++i)
-        std::copy_n(rows + static_cast<size_t>(ids[i]) * width, width, candidate_rows_.data() + i * width);
+        std::copy_n(rows + static_cast<size_t>(ids[i]) * width, width, allowed_rows_.data() + i * width);
     }
     Graph& graph = state.graph();
-    const Expr rows = graph.parameter({count, matrix.shape()[1]}, candidate_rows_.data(), nullptr);
-    const Expr masks =
-        graph.input({{state.shape()[0], batch.candidates->mask_bytes()}, DType::kU8}, batch.masks.data());
+    const Expr rows = graph.parameter({count, matrix.shape()[1]}, allowed_rows_.data(), nullptr);
+    const Expr masks = graph.input({{state.shape()[0], batch.allowed->mask_bytes()}, DType::kU8}, batch.masks.data());
     return project_top_k(state, rows, k, masks);
   }
 
@@ -179,8 +178,8 @@ class Search::Member {
   float weight_;
   Runtime& runtime_;
   std::vector<Layer> layers_;
-  std::vector<int32_t> candidate_ids_;
-  std::vector<float> candidate_rows_;  // of the output matrix
+  std::vector<int32_t> allowed_ids_;
+  std::vector<float> allowed_rows_;  // of the output matrix
   std::vector<Transformer::LayerCache> caches_;
 };
 
@@ -201,9 +200,9 @@ Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOp
 
 Search::~Search() = default;
 
-void Search::find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities,
-                       std::vector<int32_t>& ids) {
-  if (members_.size() == 1) return members_[0]->find_best(batch, k, log_probabilities, ids);
+void Search::best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities,
+                         std::vector<int32_t>& ids) {
+  if (members_.size() == 1) return members_[0]->best_tokens(batch, k, log_probabilities, ids);
   std::vector<float> sums;
   for (const auto& member : members_) member->add_all(batch, sums);
   const size_t rows = batch.ids.size(), width = sums.size() / rows, each = static_cast<size_t>(k);
@@ -232,9 +231,9 @@ void Search::translate(SourceQueue& queue, const SearchLimits& limits, const Sea
     int k = 0;
     {
       const PhaseScope decoding(runtime_.profile, "decoder");
-      const auto all = batch.candidates ? static_cast<int>(batch.candidates->ids().size()) : config.target_vocabulary;
+      const auto all = batch.allowed ? static_cast<int>(batch.allowed->ids().size()) : config.target_vocabulary;
       k = std::min(2 * options_.beam, all);
-      find_best(batch, k, log_probabilities, ids);
+      best_tokens(batch, k, log_probabilities, ids);
     }
     batch.advance(log_probabilities, ids, k, done);
   }
