@@ -1,10 +1,10 @@
 #include "decode/search.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
+#include <cmath>
+#include <iterator>
 
-#include "base/aligned.h"
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
 #include "ops/elementwise.h"
 #include "ops/fusion.h"
@@ -24,21 +24,6 @@ struct Concatenation {
     begin.push_back(static_cast<int32_t>(ids.size()));
   }
 };
-
-// The k largest of a row, falling, equal ones by rising index.
-void top_k(std::span<const float> row, std::span<float> values, std::span<int32_t> indices) {
-  std::vector<int32_t> order(row.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto before = [&](int32_t a, int32_t b) {
-    const float x = row[static_cast<size_t>(a)], y = row[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(indices.size()), order.end(), before);
-  for (size_t i = 0; i < indices.size(); ++i) {
-    indices[i] = order[i];
-    values[i] = row[static_cast<size_t>(order[i])];
-  }
-}
 
 }  // namespace
 
@@ -205,13 +190,14 @@ void Search::best_tokens(const Sentences& batch, int k, std::vector<float>& log_
   if (members_.size() == 1) return members_[0]->best_tokens(batch, k, log_probabilities, ids);
   std::vector<float> sums;
   for (const auto& member : members_) member->add_all(batch, sums);
-  const size_t rows = batch.ids.size(), width = sums.size() / rows, each = static_cast<size_t>(k);
-  log_probabilities.resize(rows * each);
-  ids.resize(rows * each);
-  runtime_.pool().parallel_for(static_cast<int64_t>(rows), 1, [&](int64_t begin, int64_t end) {
-    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r)
-      top_k(std::span(sums).subspan(r * width, width), std::span(log_probabilities).subspan(r * each, each),
-            std::span(ids).subspan(r * each, each));
+  const int64_t rows = std::ssize(batch.ids), width = std::ssize(sums) / rows;
+  log_probabilities.resize(static_cast<size_t>(rows * k));
+  ids.resize(log_probabilities.size());
+  runtime_.pool().parallel_for(rows, 1, [&](int64_t r, int64_t) {
+    float* values = log_probabilities.data() + r * k;
+    cpu::BestLogits best;
+    cpu::find_best(sums.data() + r * width, width, 0, k, best, values, ids.data() + r * k);
+    if (std::isnan(best.sum)) std::fill_n(values, k, best.sum);
   });
 }
 
