@@ -108,7 +108,7 @@ def main():
     parser.add_argument("--size", choices=SIZES, default="base")
     for name in ("source", "target", "vocab"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--words", type=int, default=3000, help="target tokens a batch")
+    parser.add_argument("--words", type=int, default=3000, help="tokens a batch, at most, on either side")
     parser.add_argument("--updates", type=int, default=16)
     parser.add_argument("--warmup", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)

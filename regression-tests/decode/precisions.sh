@@ -1,4 +1,4 @@
-# Each precision gives the same results for any batch and number of threads, with a shortlist too; int8 is near f32; the
+# Each precision gives the same results for any batch and number of threads, with a shortlist too; all are near f32; the
 # profile's rows add up to the time that passed.
 python=${NMT_PYTHON:-python3}
 "$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
@@ -13,34 +13,35 @@ head -n 300 "${test%.en}.de" > reference
   tied-embeddings-all=false tied-embeddings=false spread=1.3 seed=3
 decode() { "$NMT_BIN/nmt-decode" --model model.safetensors --input text --max-length-extra 10 "$@"; }
 
-# Without AVX-512 oneDNN's products in f32 are cut by their size, and the last bits differ.
-exact=yes
-if ! grep -q avx512 /proc/cpuinfo || [ "${ONEDNN_MAX_CPU_ISA:-}" = AVX2 ]; then exact=; fi
+# Without AVX-512 there are no products of bf16, and those of f32 are cut by their size: the last bits differ.
+precisions="f32 bf16 int8"
+if ! grep -q avx512 /proc/cpuinfo || [ "${ONEDNN_MAX_CPU_ISA:-}" = AVX2 ]; then precisions="f32 int8"; fi
 same() {  # PRECISION: whether `one` and `other` are
-  if [ "$1" = int8 ] || [ -n "$exact" ]; then cmp one other; else
+  if [ "$1" = int8 ] || [ "$precisions" = "f32 bf16 int8" ]; then cmp one other; else
     paste one other | awk -F '\t' '{ d = $1 - $4; if ($3 != $6 || d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad }'
   fi
 }
-for precision in f32 int8; do
-  for shortlist in "" "--shortlist shortlist"; do
+for shortlist in "" "--shortlist shortlist"; do
+  for precision in $precisions; do
     decode --scores --precision $precision $shortlist --mini-batch 1 --cpu-threads 1 > one 2> /dev/null
     for limits in "--mini-batch 64 --cpu-threads 1" "--cpu-threads 2" "--mini-batch 8 --cpu-threads 3" \
       "--mini-batch 8 --maxi-batch 40 --cpu-threads 2" "--mini-batch-words 60 --cpu-threads 2"; do
       decode --scores --precision $precision $shortlist $limits > other 2> /dev/null
       same $precision || echo "$precision $shortlist $limits differs"
     done
-    echo "$precision${shortlist:+ with a shortlist}: $(wc -l < one) lines, the same six times"
     cp one $precision${shortlist:+.shortlist}
   done
+  echo "$(wc -l < one) lines${shortlist:+ with a shortlist}, the same six times in each precision"
 done
 
 awk -F '\t' '{ print $3 }' f32 > f32.text
-for precision in f32 int8; do
+for precision in $precisions; do
   decode --precision $precision --score-targets f32.text 2> /dev/null > scores.$precision
+  [ $precision = f32 ] || paste scores.f32 scores.$precision f32.text | awk -F '\t' -v precision=$precision '
+    { d = $1 - $3; sum += d < 0 ? -d : d; tokens += split($5, words, " ") + 1 }
+    END { if (sum / tokens < 1e-5 || sum / tokens > 0.05) print precision ": log-probabilities of a token differ by " sum / tokens }'
 done
-paste scores.f32 scores.int8 f32.text | awk -F '\t' '
-  { d = $1 - $3; sum += d < 0 ? -d : d; tokens += split($5, words, " ") + 1 }
-  END { print "int8 log-probabilities of a token " (sum / tokens > 1e-5 && sum / tokens < 0.05 ? "are near" : "differ by " sum / tokens) }'
+echo "log-probabilities of a token are near those of f32"
 cmp -s f32 f32.shortlist || echo "a shortlist changes some"
 
 # One phase after the other: their sum is the time of the run, but for the process's start and end.

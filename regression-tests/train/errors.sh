@@ -33,6 +33,8 @@ fails "metric" train --valid-sets data/dev.en data/dev.de --valid-metrics meteor
 fails "metric twice" train --valid-sets data/dev.en data/dev.de --valid-metrics bleu chrf bleu
 fails "one validation file" train --valid-sets data/dev.en
 fails "early stopping of nothing" train --early-stopping 3
+fails "translations of nothing" train --valid-translation-output translations
+fails "two learning rates" train --learn-rate 0.001 --lr-scale 2
 fails "heads" train --transformer-heads 3
 fails "model's name" train --model model.bin
 fails "no such folder" train --model nowhere/model.safetensors

@@ -59,4 +59,3 @@ printf '1 29\n1 30\n' > ids
 try decode --vocab v.spm --ids --input ids
 printf '1 two\n' > ids
 try decode --vocab v.spm --ids --input ids
-try encode --vocab v.spm --ids --pieces --input text

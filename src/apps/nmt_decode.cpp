@@ -65,6 +65,9 @@ struct DecodeOptions {
       require(weight > 0 && weight < 1e30, "--weights: {} is not a positive number", weight);
     require(vocabs.size() <= 2, "--vocabs takes one or two files, not {}", vocabs.size());
     require(shortlist.empty() || ensemble.empty(), "--shortlist is for one model, not for an --ensemble");
+    require(shortlist.empty() || score_targets.empty(), "--score-targets uses no --shortlist: leave it out");
+    require(search.normalize == 0 || search.alpha == SearchOptions().alpha,
+            "--normalize replaces the penalty of --alpha: give one of them");
     require(score_targets.empty() || !(search.n_best || scores),
             "--score-targets excludes --n-best and --scores: it writes scores alone");
     require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");

@@ -199,13 +199,8 @@ int main(int argc, char** argv) {
   bool ids = false, join = false, pieces = false;
   App& encoding = app.command("encode", "Text to pieces, line by line");
   streams.declare(encoding.options());
-  bool as_pieces = false;
-  encoding.options().add("ids", ids, "Write ids");
-  encoding.options().add("pieces", as_pieces, "Write pieces (the default)");
-  encoding.run([&] {
-    require(!(ids && as_pieces), "--ids and --pieces exclude each other");
-    encode(streams, ids);
-  });
+  encoding.options().add("ids", ids, "Write ids instead of pieces");
+  encoding.run([&] { encode(streams, ids); });
 
   App& decoding = app.command("decode", "Pieces to text, line by line");
   streams.declare(decoding.options());

@@ -9,8 +9,6 @@
 namespace nmt {
 namespace {
 
-constexpr int kHypotheses = 384;  // of a search: more make matrix products hardly faster
-
 // Indices of the sentences, those of most tokens first.
 std::vector<size_t> by_falling_length(std::span<const std::vector<int32_t>> sentences) {
   std::vector<size_t> order(sentences.size());
@@ -23,7 +21,9 @@ std::vector<size_t> by_falling_length(std::span<const std::vector<int32_t>> sent
 
 void LineLimits::declare(Options& o) {
   o.group("Batches (no result depends on them)");
-  o.add("mini-batch", sentences, "Sentences translated together; 0: as many as have 384 hypotheses").range(0, 1e6);
+  o.add("mini-batch", sentences,
+        fmt::format("Sentences translated together; 0: as many as have {} hypotheses", kHypotheses))
+      .range(0, 1e6);
   o.add("mini-batch-words", words,
         "Source tokens translated together, at most (a longer line is alone; for nmt-train, it limits both sides)")
       .range(1, 1e9);
@@ -35,7 +35,7 @@ void LineLimits::declare(Options& o) {
 LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
                                std::string input)
     : decoder_(decoder), source_(source), target_(target), limits_(limits), input_(std::move(input)) {
-  if (limits_.sentences == 0) limits_.sentences = std::max(1, kHypotheses / decoder.options().beam);
+  if (limits_.sentences == 0) limits_.sentences = std::max(1, LineLimits::kHypotheses / decoder.options().beam);
 }
 
 std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view line, int64_t number,

@@ -1,16 +1,16 @@
 #include "decode/search.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
+#include <cmath>
+#include <iterator>
 
-#include "base/aligned.h"
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
-#include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "ops/fusion.h"
 #include "ops/linear.h"
 #include "ops/normalize.h"
+#include "ops/project_top_k.h"
 
 namespace nmt {
 namespace {
@@ -25,21 +25,6 @@ struct Concatenation {
   }
 };
 
-// The k largest of a row, falling, equal ones by rising index.
-void top_k(std::span<const float> row, std::span<float> values, std::span<int32_t> indices) {
-  std::vector<int32_t> order(row.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto before = [&](int32_t a, int32_t b) {
-    const float x = row[static_cast<size_t>(a)], y = row[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(indices.size()), order.end(), before);
-  for (size_t i = 0; i < indices.size(); ++i) {
-    indices[i] = order[i];
-    values[i] = row[static_cast<size_t>(order[i])];
-  }
-}
-
 }  // namespace
 
 // A model with what it remembers of the sentences under way. The memory is kept for the next ones.
@@ -52,7 +37,7 @@ class Search::Member {
         runtime_(runtime),
         layers_(static_cast<size_t>(transformer_.config().dec_depth)) {}
 
-  ~Member() { runtime_.forget(candidate_rows_.data()); }
+  ~Member() { runtime_.forget(allowed_rows_.data()); }
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
@@ -80,17 +65,17 @@ class Search::Member {
   }
 
   // Log-probabilities and ids of the k best next tokens of each row.
-  void find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids) {
+  void best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids) {
     Graph graph(runtime_, fusion_rules());
     Leaves leaves(graph, parameters_, false);
     const Expr state = step(leaves, batch), all = transformer_.output_matrix(leaves);
-    const Expr best = batch.candidates ? project_candidates(state, all, batch, k) : project_top_k(state, all, k);
+    const Expr best = batch.allowed ? project_allowed(state, all, batch, k) : project_top_k(state, all, k);
     graph.run({best, best.output(1)});
     const auto count = static_cast<size_t>(best.shape().elements());
     log_probabilities.assign(graph.data<float>(best), graph.data<float>(best) + count);
     ids.assign(graph.data<int32_t>(best.output(1)), graph.data<int32_t>(best.output(1)) + count);
-    if (batch.candidates)
-      for (int32_t& id : ids) id = batch.candidates->ids()[static_cast<size_t>(id)];
+    if (batch.allowed)
+      for (int32_t& id : ids) id = batch.allowed->ids()[static_cast<size_t>(id)];
   }
 
   // Adds weight * log-probability of every token to sums [rows, vocabulary].
@@ -153,28 +138,27 @@ class Search::Member {
                                       .source_tokens = batch.source_rows()});
   }
 
-  // project_top_k of the candidates alone: of their rows of the matrix, which are collected where they have changed.
-  Expr project_candidates(Expr state, Expr matrix, const Sentences& batch, int k) {
-    const auto ids = batch.candidates->ids();
+  // project_top_k of the allowed tokens alone: of their rows of the matrix, collected where they have changed.
+  Expr project_allowed(Expr state, Expr matrix, const Sentences& batch, int k) {
+    const auto ids = batch.allowed->ids();
     const auto width = static_cast<size_t>(matrix.shape()[1]);
-    const int64_t count = batch.candidates->padded_size();
-    if (!std::ranges::equal(ids, candidate_ids_)) {
-      candidate_ids_.assign(ids.begin(), ids.end());
-      runtime_.forget(candidate_rows_.data());
+    const int64_t count = batch.allowed->padded_size();
+    if (!std::ranges::equal(ids, allowed_ids_)) {
+      allowed_ids_.assign(ids.begin(), ids.end());
+      runtime_.forget(allowed_rows_.data());
       const size_t elements = static_cast<size_t>(count) * width;
-      if (candidate_rows_.size() < elements) candidate_rows_ = FloatBuffer(runtime_.backend(), elements);
+      if (allowed_rows_.size() < elements) allowed_rows_ = FloatBuffer(runtime_.backend(), elements);
       const auto* place = static_cast<const float*>(state.graph().place(matrix));
       const float* rows = parameters_.values().data() + (place - parameters_.value_buffer().data());
-      const std::span<float> to = candidate_rows_.host();
+      const std::span<float> to = allowed_rows_.host();
       for (size_t i = 0; i < ids.size(); ++i)
         std::copy_n(rows + static_cast<size_t>(ids[i]) * width, width, to.data() + i * width);
       std::fill(to.begin() + static_cast<std::ptrdiff_t>(ids.size() * width), to.end(), 0.f);
-      candidate_rows_.upload();
+      allowed_rows_.upload();
     }
     Graph& graph = state.graph();
-    const Expr rows = graph.parameter({count, matrix.shape()[1]}, candidate_rows_.data(), nullptr);
-    const Expr masks =
-        graph.input({{state.shape()[0], batch.candidates->mask_bytes()}, DType::kU8}, batch.masks.data());
+    const Expr rows = graph.parameter({count, matrix.shape()[1]}, allowed_rows_.data(), nullptr);
+    const Expr masks = graph.input({{state.shape()[0], batch.allowed->mask_bytes()}, DType::kU8}, batch.masks.data());
     return project_top_k(state, rows, k, masks);
   }
 
@@ -183,8 +167,8 @@ class Search::Member {
   float weight_;
   Runtime& runtime_;
   std::vector<Layer> layers_;
-  std::vector<int32_t> candidate_ids_;
-  FloatBuffer candidate_rows_;  // of the output matrix
+  std::vector<int32_t> allowed_ids_;
+  FloatBuffer allowed_rows_;  // of the output matrix
   std::vector<Transformer::LayerCache> caches_;
 };
 
@@ -205,18 +189,19 @@ Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOp
 
 Search::~Search() = default;
 
-void Search::find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities,
-                       std::vector<int32_t>& ids) {
-  if (members_.size() == 1) return members_[0]->find_best(batch, k, log_probabilities, ids);
+void Search::best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities,
+                         std::vector<int32_t>& ids) {
+  if (members_.size() == 1) return members_[0]->best_tokens(batch, k, log_probabilities, ids);
   std::vector<float> sums;
   for (const auto& member : members_) member->add_all(batch, sums);
-  const size_t rows = batch.ids.size(), width = sums.size() / rows, each = static_cast<size_t>(k);
-  log_probabilities.resize(rows * each);
-  ids.resize(rows * each);
-  runtime_.pool().parallel_for(static_cast<int64_t>(rows), 1, [&](int64_t begin, int64_t end) {
-    for (auto r = static_cast<size_t>(begin); r < static_cast<size_t>(end); ++r)
-      top_k(std::span(sums).subspan(r * width, width), std::span(log_probabilities).subspan(r * each, each),
-            std::span(ids).subspan(r * each, each));
+  const int64_t rows = std::ssize(batch.ids), width = std::ssize(sums) / rows;
+  log_probabilities.resize(static_cast<size_t>(rows * k));
+  ids.resize(log_probabilities.size());
+  runtime_.pool().parallel_for(rows, 1, [&](int64_t r, int64_t) {
+    float* values = log_probabilities.data() + r * k;
+    cpu::BestLogits best;
+    cpu::find_best(sums.data() + r * width, width, 0, k, best, values, ids.data() + r * k);
+    if (std::isnan(best.sum)) std::fill_n(values, k, best.sum);
   });
 }
 
@@ -236,9 +221,9 @@ void Search::translate(SourceQueue& queue, const SearchLimits& limits, const Sea
     int k = 0;
     {
       const PhaseScope decoding(runtime_.profile, "decoder");
-      const auto all = batch.candidates ? static_cast<int>(batch.candidates->ids().size()) : config.target_vocabulary;
+      const auto all = batch.allowed ? static_cast<int>(batch.allowed->ids().size()) : config.target_vocabulary;
       k = std::min(2 * options_.beam, all);
-      find_best(batch, k, log_probabilities, ids);
+      best_tokens(batch, k, log_probabilities, ids);
     }
     batch.advance(log_probabilities, ids, k, done);
   }

@@ -35,7 +35,7 @@ class Search {
  private:
   class Member;  // a model of the ensemble
 
-  void find_best(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids);
+  void best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids);
 
   std::vector<std::unique_ptr<Member>> members_;
   Runtime& runtime_;

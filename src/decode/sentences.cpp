@@ -20,7 +20,7 @@ Sentences::Sentences(SourceQueue& queue, const SearchOptions& options, const Sea
       eos_(config.eos),
       beams_(queue.size()),
       first_row_(queue.size(), -1) {
-  if (shortlist != nullptr) candidates.emplace(*shortlist, config.target_vocabulary);
+  if (shortlist != nullptr) allowed.emplace(*shortlist, config.target_vocabulary);
 }
 
 Sentences::Begun Sentences::begin() {
@@ -37,11 +37,11 @@ Sentences::Begun Sentences::begin() {
     begins.push_back(static_cast<int32_t>(ids.size()));
     begun.rows.push_back(places_.take(static_cast<int32_t>(*next), static_cast<int32_t>(length)));
     beams_[*next] = std::make_unique<Beam>(options_, length - 1 + options_.max_extra, eos_);
-    if (candidates) candidates->begin(*next, source);
+    if (allowed) allowed->begin(*next, source);
     ++sentences_;
     words_ += length;
   }
-  if (candidates && !begun.rows.empty()) candidates->update();
+  if (allowed && !begun.rows.empty()) allowed->update();
   begun.source = PackedText(ids, begins);
   return begun;
 }
@@ -59,7 +59,7 @@ void Sentences::gather() {
       for (const Beam::Live& hypothesis : beams_[s]->live()) {
         ids.push_back(hypothesis.ids.empty() ? -1 : hypothesis.ids.back());
         parents.push_back(first < 0 ? -1 : first + hypothesis.parent);
-        if (candidates) masks.insert(masks.end(), candidates->mask(s).begin(), candidates->mask(s).end());
+        if (allowed) masks.insert(masks.end(), allowed->mask(s).begin(), allowed->mask(s).end());
       }
     }
     row_begin.push_back(static_cast<int32_t>(ids.size()));
@@ -85,7 +85,7 @@ void Sentences::advance(std::span<const float> log_probabilities, std::span<cons
   for (const int32_t sentence : ended) {
     const auto s = static_cast<size_t>(sentence);
     places_.free(sentence);
-    if (candidates) candidates->end(s);
+    if (allowed) allowed->end(s);
     --sentences_;
     words_ -= static_cast<int64_t>(queue_[s].size());
     done(s, std::exchange(beams_[s], nullptr)->best());

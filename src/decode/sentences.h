@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "decode/allowed_tokens.h"
 #include "decode/beam.h"
 #include "decode/cache_rows.h"
-#include "decode/candidates.h"
 #include "decode/source_places.h"
 #include "nn/transformer.h"
 
@@ -69,8 +69,8 @@ class Sentences {
   std::vector<int32_t> ids, positions;           // by row
   std::vector<int32_t> row_begin, source_begin;  // by place of a source; one that is free has no rows
   std::vector<int64_t> weight_begin;
-  std::optional<Candidates> candidates;  // with a shortlist
-  std::vector<uint8_t> masks;            // of the candidates, by row
+  std::optional<AllowedTokens> allowed;  // with a shortlist
+  std::vector<uint8_t> masks;            // of these tokens, by row
 
  private:
   SourceQueue& queue_;

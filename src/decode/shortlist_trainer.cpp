@@ -85,8 +85,8 @@ std::vector<int32_t> highest(const std::vector<Value>& values, size_t best) {
   return indices;
 }
 
-// By source token: the kKept targets with the highest Dice coefficient. Counts for some source tokens after the other,
-// which are as many as memory is set aside for.
+// By source token: the kTargetsKept targets with the highest Dice coefficient. Counts for some source tokens after the
+// other, which are as many as memory is set aside for.
 std::vector<Row> pair_tokens(const SentenceStore& pairs, const SentenceCounts& sentences, ThreadPool& pool) {
   const size_t targets = sentences.target.size(), block = std::max<size_t>(1, kJointCounts / targets);
   std::vector<Row> rows(sentences.source.size());
@@ -116,7 +116,7 @@ std::vector<Row> pair_tokens(const SentenceStore& pairs, const SentenceCounts& s
         const uint32_t* counts = joint.data() + i * targets;
         for (size_t f = 0; f < targets; ++f)
           dice[f] = counts[f] == 0 ? 0 : 2.0 * counts[f] / (0.0 + sentences.source[tokens[i]] + sentences.target[f]);
-        for (const int32_t f : highest(dice, kKept)) rows[tokens[i]].push_back({f});
+        for (const int32_t f : highest(dice, kTargetsKept)) rows[tokens[i]].push_back({f});
       }
     });
   }
@@ -162,7 +162,7 @@ void iterate(const SentenceStore& pairs, std::vector<Row>& rows, Row& null_row, 
 }  // namespace
 
 void ShortlistTraining::declare(Options& options) {
-  options.add("best", best, "Target tokens of a source token at most").range(1, kKept);
+  options.add("best", best, "Target tokens of a source token at most").range(1, kTargetsKept);
   options.add("frequent", frequent, "How many of the most frequent target tokens are always there").range(0, 1e6);
   options.add("iterations", iterations, "Of the EM algorithm").range(1, 1000);
 }

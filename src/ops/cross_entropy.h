@@ -9,12 +9,6 @@ namespace nmt {
 // labels: int32 [rows], -1: the row does not count; weight: float32 [1].
 Expr cross_entropy(Expr logits, Expr labels, Expr weight, float smoothing);
 
-// The k most probable ids of softmax(x w^T) in each row. Output 0: log-probabilities, float32 [rows, k], falling, equal
-// ones by rising id; output 1: ids, int32 [rows, k]. mask: U8 [rows, bytes], a multiple of 64 bits; a row's
-// distribution is over the ids whose bits are set in its mask (id i: bit i % 8 of byte i / 8), others have probability
-// 0.
-Expr project_top_k(Expr x, Expr w, int k, Expr mask = {});
-
 struct CrossEntropy {  // inputs: logits, labels, weight
   static constexpr std::string_view kName = "cross_entropy";
   float smoothing;
@@ -59,24 +53,6 @@ struct ProjectCrossEntropy {  // inputs: x, w, labels, weight
     return (gradients ? 6.0 : 2.0) * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[0]);
   }
   bool operator==(const ProjectCrossEntropy&) const = default;
-};
-
-struct ProjectTopK {  // inputs: x, w, and a mask or none
-  static constexpr std::string_view kName = "project_top_k";
-  int k;
-
-  std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
-  void cpu(const Launch& l) const;
-  void cuda(const Launch& l) const;
-  int64_t cuda_scratch(std::span<const Spec> in) const;
-  double flops(std::span<const Tensor> in) const {
-    return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[0]);
-  }
-  bool operator==(const ProjectTopK&) const = default;
-
- private:
-  void masked(const Launch& l) const;
 };
 
 }  // namespace nmt

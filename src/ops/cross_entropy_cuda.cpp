@@ -1,34 +1,12 @@
 #include <algorithm>
 
 #include "backend/cuda/kernels.h"
-#include "base/math.h"
 #include "graph/backend_cuda.h"
-#include "graph/plan.h"
 #include "ops/cross_entropy.h"
+#include "ops/logits_cuda.h"
+#include "ops/project_top_k.h"
 
 namespace nmt {
-namespace {
-
-int64_t aligned(int64_t bytes) { return round_up(bytes, Plan::kAlign); }
-int64_t f32_bytes(int64_t elements) { return aligned(elements * static_cast<int64_t>(sizeof(float))); }
-
-// Rows whose logits exist together: enough for a product that fills a device, within a bounded working memory.
-int64_t chunk_rows(int64_t rows, int64_t width) {
-  constexpr int64_t kLogits = 1 << 26;
-  return std::clamp<int64_t>(kLogits / std::max<int64_t>(1, width), 128, std::max<int64_t>(128, rows));
-}
-
-// logits [count, width] float32 of rows of x.
-void project(const Launch& l, int64_t first, int64_t count, float* logits) {
-  const Tensor &x = l.in[0], &w = l.in[1];
-  const int64_t depth = x.shape()[1];
-  auto& backend = CudaBackend::of(l);
-  backend.products().multiply(
-      {.transpose_b = true, .m = count, .n = w.shape()[0], .k = depth, .t = x.dtype(), .ty = DType::kF32},
-      x.at(first * depth), backend.weight(w, x.dtype()), logits);
-}
-
-}  // namespace
 
 int64_t CrossEntropy::cuda_scratch(std::span<const Spec> in) const { return scratch(in); }
 
@@ -58,9 +36,9 @@ void CrossEntropyGradient::cuda(const Launch& l) const {
 }
 
 int64_t ProjectCrossEntropy::cuda_scratch(std::span<const Spec> in) const {
-  const int64_t rows = in[0].shape[0], width = in[1].shape[0], chunk = std::min(rows, chunk_rows(rows, width));
+  const int64_t rows = in[0].shape[0], width = in[1].shape[0], chunk = logit_rows(rows, width);
   int64_t bytes = f32_bytes(rows) + f32_bytes(chunk * width);
-  if (gradients) bytes += aligned(chunk * width * static_cast<int64_t>(size_of(in[0].dtype)));
+  if (gradients) bytes += aligned_bytes(chunk * width * static_cast<int64_t>(size_of(in[0].dtype)));
   return bytes;
 }
 
@@ -68,7 +46,7 @@ void ProjectCrossEntropy::cuda(const Launch& l) const {
   const Tensor &x = l.in[0], &w = l.in[1];
   const DType t = x.dtype();
   const int64_t rows = x.shape()[0], depth = x.shape()[1], width = w.shape()[0];
-  const int64_t chunk = std::min(rows, chunk_rows(rows, width));
+  const int64_t chunk = logit_rows(rows, width);
   auto& backend = CudaBackend::of(l);
   const auto stream = backend.stream();
   auto* loss = reinterpret_cast<float*>(l.scratch);
@@ -77,7 +55,7 @@ void ProjectCrossEntropy::cuda(const Launch& l) const {
   const auto* weight = l.in[3].as<float>();
   for (int64_t first = 0; first < rows; first += chunk) {
     const int64_t count = std::min(chunk, rows - first);
-    project(l, first, count, logits);
+    project_logits(l, first, count, logits);
     cuda::cross_entropy(stream, t, count, width, logits, l.in[2].as<int32_t>() + first, smoothing, weight, nullptr,
                         loss + first, l.out[1].as<float>() + first, dlogits);
     if (!gradients) continue;
@@ -88,26 +66,6 @@ void ProjectCrossEntropy::cuda(const Launch& l) const {
         dlogits, x.at(first * depth), l.out[3].data);
   }
   cuda::weighted_sum(stream, rows, loss, weight, l.out[0].as<float>());
-}
-
-int64_t ProjectTopK::cuda_scratch(std::span<const Spec> in) const {
-  const int64_t rows = in[0].shape[0], width = in[1].shape[0];
-  return f32_bytes(std::min(rows, chunk_rows(rows, width)) * width);
-}
-
-void ProjectTopK::cuda(const Launch& l) const {
-  const int64_t rows = l.in[0].shape()[0], width = l.in[1].shape()[0];
-  const int64_t chunk = std::min(rows, chunk_rows(rows, width));
-  const bool masked = l.in.size() > 2;
-  const int64_t mask_bytes = masked ? l.in[2].shape()[1] : 0;
-  auto* logits = reinterpret_cast<float*>(l.scratch);
-  for (int64_t first = 0; first < rows; first += chunk) {
-    const int64_t count = std::min(chunk, rows - first);
-    project(l, first, count, logits);
-    cuda::top_k(CudaBackend::of(l).stream(), count, width, k, logits,
-                masked ? l.in[2].as<uint8_t>() + first * mask_bytes : nullptr, mask_bytes,
-                l.out[0].as<float>() + first * k, l.out[1].as<int32_t>() + first * k);
-  }
 }
 
 }  // namespace nmt

@@ -13,14 +13,6 @@ int64_t padding(const std::vector<int32_t>& begin) {
   return longest * static_cast<int64_t>(begin.size() - 1) - (begin.back() - begin.front());
 }
 
-void cut_out(const std::vector<int32_t>& ids, const std::vector<int32_t>& begins, int64_t begin, int64_t end,
-             std::vector<int32_t>& out, std::vector<int32_t>& out_begins) {
-  const int32_t base = begins[static_cast<size_t>(begin)];
-  out.assign(ids.begin() + base, ids.begin() + begins[static_cast<size_t>(end)]);
-  out_begins.assign(begins.begin() + begin, begins.begin() + end + 1);
-  for (auto& b : out_begins) b -= base;
-}
-
 }  // namespace
 
 int64_t Batch::source_padding() const { return padding(source_begin); }
@@ -31,15 +23,6 @@ void Batch::close_pair(int64_t pair) {
   source_begin.push_back(static_cast<int32_t>(source.size()));
   target_begin.push_back(static_cast<int32_t>(target.size()));
   pairs.push_back(pair);
-}
-
-Batch Batch::slice(int64_t begin, int64_t end) const {
-  check(0 <= begin && begin <= end && end <= sentences(), "slice [{}, {}) of a batch of {}", begin, end, sentences());
-  Batch part;
-  cut_out(source, source_begin, begin, end, part.source, part.source_begin);
-  cut_out(target, target_begin, begin, end, part.target, part.target_begin);
-  part.pairs.assign(pairs.begin() + begin, pairs.begin() + end);
-  return part;
 }
 
 std::vector<uint32_t> order_by_length(std::span<const PairLength> lengths) {

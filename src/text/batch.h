@@ -24,9 +24,6 @@ struct Batch {
   // Closes a sentence pair whose ids, with </s>, were appended to source and target.
   void close_pair(int64_t pair);
 
-  // The pairs [begin, end) as a batch of their own; 0 <= begin <= end <= sentences().
-  Batch slice(int64_t begin, int64_t end) const;
-
   bool operator==(const Batch&) const = default;
 };
 

@@ -106,6 +106,9 @@ void TrainOptions::validate() const {
           valid_sets.size());
   require(model_path.ends_with(".safetensors"), "--model: '{}' must end with .safetensors", model_path);
   require(early_stopping == 0 || !valid_sets.empty(), "--early-stopping needs --valid-sets");
+  require(valid_output.empty() || !valid_sets.empty(), "--valid-translation-output needs --valid-sets");
+  require(lr_scale == 1 || learn_rate == 0,
+          "--lr-scale is for the paper's learning rate: leave it out, or give --learn-rate 0");
 }
 
 const std::vector<Task>& tasks() {

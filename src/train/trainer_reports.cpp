@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "ops/fusion.h"
 #include "train/trainer.h"
 
 namespace nmt {

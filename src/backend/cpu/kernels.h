@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <span>
 
 #include "tensor/arguments.h"
 #include "tensor/dtype.h"

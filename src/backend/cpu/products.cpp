@@ -201,8 +201,8 @@ void multiply_nothing(int64_t m, int64_t n, DType ty, void* y, const Epilogue& e
 
 }  // namespace
 
-// Rows are taken in blocks of 256, and of what is left to a multiple of 16, so that few primitives serve every number
-// of rows: rows of zeros make up what lacks. oneDNN's fast code has no product of one row.
+// Rows are taken in blocks of 256 and what is left, which rows of zeros fill up: 16 or more to a multiple of 16, so
+// that few primitives serve every number of rows, and one to two, as oneDNN's fast code has no product of one row.
 void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty,
                             void* y, const Epilogue& e) const {
   const int64_t n = end - begin;

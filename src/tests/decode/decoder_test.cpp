@@ -4,6 +4,7 @@
 
 #include "model_fixture.h"
 #include "tests/catch.h"
+#include "tests/compute_types.h"
 
 using namespace nmt;
 
@@ -61,8 +62,8 @@ TEST_CASE("scores of the search are those of its translations as given targets")
 
 TEST_CASE("a translation does not depend on the others under way") {
   TestModel model(13);
-  const bool int8 = GENERATE(false, true);
-  Runtime runtime(2, DType::kF32, int8);
+  const DType compute = GENERATE(from_range(nmt::testing::compute_types()));
+  Runtime runtime(2, compute, GENERATE(false, true));
   const Scorer scorers[] = {model.scorer()};
   Decoder decoder(scorers, runtime, {.max_extra = 10, .n_best = true});
   auto sources = random_sources(40, 20);

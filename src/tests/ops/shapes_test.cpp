@@ -7,6 +7,7 @@
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/normalize.h"
+#include "ops/project_top_k.h"
 #include "tests/catch.h"
 
 using namespace nmt;

@@ -5,6 +5,7 @@
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
+#include "ops/project_top_k.h"
 #include "tests/ops/op_case.h"
 
 namespace nmt::testing {

@@ -68,17 +68,6 @@ TEST_CASE("padding is what it costs by hand") {
   CHECK(Batch{}.source_padding() == 0);
 }
 
-TEST_CASE("a slice is a batch of its own") {
-  const Batch batch = batch_of({{5, 2}, {3, 7}, {4, 6}});
-  const Batch part = batch.slice(1, 3);
-  CHECK(part.pairs == std::vector<int64_t>{1, 2});
-  CHECK(part.source == std::vector<int32_t>{13, 13, 13, 14, 14, 14, 14});
-  CHECK(part.source_begin == std::vector<int32_t>{0, 3, 7});
-  CHECK(part.target_begin == std::vector<int32_t>{0, 7, 13});
-  CHECK(batch.slice(0, 3).target == batch.target);
-  CHECK(batch.slice(2, 2).source_words() == 0);
-}
-
 TEST_CASE("batches are cut at each of the limits") {
   const std::vector<PairLength> lengths{{3, 1}, {1, 1}, {1, 4}, {9, 9}, {1, 1}};
   const std::vector<uint32_t> order{0, 1, 2, 3, 4};

@@ -11,9 +11,9 @@ namespace nmt {
 
 // The target tokens that the sentences under way may use, each its own: probabilities are computed for all that one of
 // them may use, and a mask leaves each sentence its own, so that no sentence changes what another may say.
-class Candidates {
+class AllowedTokens {
  public:
-  Candidates(const Shortlist& shortlist, int32_t target_size)
+  AllowedTokens(const Shortlist& shortlist, int32_t target_size)
       : shortlist_(shortlist), position_(static_cast<size_t>(target_size)) {}
 
   void begin(size_t sentence, std::span<const int32_t> source);

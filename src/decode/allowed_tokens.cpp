@@ -1,18 +1,18 @@
-#include "decode/candidates.h"
+#include "decode/allowed_tokens.h"
 
 #include "base/math.h"
 
 namespace nmt {
 
-void Candidates::begin(size_t sentence, std::span<const int32_t> source) {
+void AllowedTokens::begin(size_t sentence, std::span<const int32_t> source) {
   sentences_[sentence].ids = shortlist_.candidates(source);
 }
 
-void Candidates::end(size_t sentence) { sentences_.erase(sentence); }
+void AllowedTokens::end(size_t sentence) { sentences_.erase(sentence); }
 
-int64_t Candidates::padded_size() const { return round_up(static_cast<int64_t>(ids_.size()), 256); }
+int64_t AllowedTokens::padded_size() const { return round_up(static_cast<int64_t>(ids_.size()), 256); }
 
-void Candidates::update() {
+void AllowedTokens::update() {
   std::vector<bool> used(position_.size());
   for (const auto& [number, sentence] : sentences_)
     for (const int32_t id : sentence.ids) used[static_cast<size_t>(id)] = true;
