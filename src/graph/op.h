@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/error.h"
 #include "tensor/tensor.h"
 
 namespace nmt {
@@ -30,7 +31,7 @@ inline constexpr bool kHaveCuda = false;
 #endif
 
 // An op is a trivially copyable value with its attributes. It has a name, says what it makes, appends its gradient to
-// the graph and computes on the CPU. In a build with CUDA it computes on a device, too: void cuda(const Launch&) const.
+// the graph and computes on the CPU; in a build with CUDA also on a device: void cuda(const Launch&) const.
 // Optional members, found by name:
 //   int64_t scratch(std::span<const Spec> in) const      bytes of working memory of cpu()
 //   int64_t cuda_scratch(std::span<const Spec> in) const the same of cuda()
@@ -103,7 +104,10 @@ class Op {
       [](const void* op, Backprop& b) { cast<T>(op).backward(b); },
       [](const void* op, const Launch& l) { cast<T>(op).cpu(l); },
       [](const void* op, const Launch& l) {
-        if constexpr (kHaveCuda) cast<T>(op).cuda(l);
+        if constexpr (kHaveCuda && requires { cast<T>(op).cuda(l); })
+          cast<T>(op).cuda(l);
+        else
+          check(false, "{}: not computed on devices", T::kName);
       },
       [](const void* op, std::span<const Spec> in) -> int64_t {
         if constexpr (requires { cast<T>(op).scratch(in); }) return cast<T>(op).scratch(in);
