@@ -8,7 +8,7 @@ TEST_CASE("cuda: sums of columns agree with float64") {
   const auto device = test_device();
   if (device == nullptr) return;
   const DType t = GENERATE(DType::kF32, DType::kBF16), t_sums = GENERATE(DType::kF32, DType::kBF16);
-  const int64_t rows = GENERATE(0, 1, 33, 1000), width = GENERATE(1, 7, 33, 65, 512, 1000);
+  const int64_t rows = GENERATE(0, 1, 33, 1000), width = GENERATE(1, 7, 33, 512);
   const bool accumulate = GENERATE(false, true);
   const auto n = static_cast<size_t>(width);
   const Array x(t, random_values(static_cast<size_t>(rows) * n, 1)), before(t_sums, random_values(n, 2));

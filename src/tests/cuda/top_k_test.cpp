@@ -65,7 +65,7 @@ TEST_CASE("cuda: the best k of random rows") {
   if (device == nullptr) return;
   const size_t width = GENERATE(1, 7, 33, 65, 512, 1000, 8000, 65535, 65536);
   const int k = GENERATE(1, 4, 13, 64);
-  for (const size_t rows : {1, 3}) check_top_k(*device, random_values(rows * width, width, 4), rows, k);
+  check_top_k(*device, random_values(2 * width, width, 4), 2, k);
   check_top_k(*device, random_values(width, width, 5, 1e4), 1, k);
 }
 
@@ -73,19 +73,19 @@ TEST_CASE("cuda: the best k with many ties, in sorted rows, in few threads' elem
   const auto device = test_device();
   if (device == nullptr) return;
   const int k = GENERATE(1, 4, 64);
-  const size_t width = GENERATE(3001, 20000);
+  const size_t width = 3001;
   auto ties = random_values(width, 3);
   for (double& v : ties) v = std::round(v);
   check_top_k(*device, ties, 1, k);
   check_top_k(*device, std::vector<double>(width, 0.25), 1, k);
 
-  std::vector<double> rising(width), falling(width), masked(width, -kInf), zeros(width), few(width);
+  std::vector<double> rising(width), falling(width), masked(width, -kInf), zeros(width), few(20000);
   for (size_t i = 0; i < width; ++i) {
     rising[i] = static_cast<double>(i) / 100;
     falling[i] = -rising[i];
     zeros[i] = i % 3 == 0 ? -0.0 : 0.0;
-    few[i] = i / 8 % 1024 < 40 ? 5 + static_cast<double>(i % 1000) / 1000 : -5;
   }
+  for (size_t i = 0; i < few.size(); ++i) few[i] = i / 8 % 1024 < 40 ? 5 + static_cast<double>(i % 1000) / 1000 : -5;
   check_top_k(*device, rising, 1, k);
   check_top_k(*device, falling, 1, k);
   check_top_k(*device, zeros, 1, k);
