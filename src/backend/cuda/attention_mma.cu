@@ -8,8 +8,9 @@ constexpr int kKeys = 64;  // of a tile
 // A tile of 16 queries a warp, over tiles of keys; see attention.cu. The weights stay in registers; the next tile of
 // keys is copied while the values are used, and the other way round. Block (tile, head).
 template <int kWidth, bool kDropout>
-__global__ void __launch_bounds__(128) attention_mma_kernel(Attention a, int64_t queries, const Bf16* q, const Bf16* k,
-                                                            const Bf16* v, Bf16* out, float* logsumexp) {
+__global__ void __launch_bounds__(128, kWidth > 64 ? 3 : 4)
+    attention_mma_kernel(Attention a, int64_t queries, const Bf16* q, const Bf16* k, const Bf16* v, Bf16* out,
+                         float* logsumexp) {
   const int rows = blockDim.x / kWarp * kWarpRows, head = blockIdx.y, lane = lane_of_warp();
   const Tile tile = find_tile(a, a.q_begin, rows);
   if (tile.first >= tile.queries) return;

@@ -134,42 +134,21 @@ TEST_CASE("attention over a cache agrees with the float64 reference, whatever th
   const auto type = GENERATE(DType::kF32, DType::kBF16);
   const auto sizes =
       GENERATE(std::array<int, 3>{8, 64, 64}, std::array<int, 3>{1, 16, 24}, std::array<int, 3>{3, 21, 13});
-  const int heads = sizes[0], d_k = sizes[1], d_v = sizes[2];
-  constexpr int64_t kRows = 12, kEntries = 150, kStride = 205;
-  const int64_t k_stride = heads * d_k + 2, v_stride = heads * d_v + 4, q_stride = k_stride, out_stride = v_stride;
-  Random random(9);
-  const Array q = random_array(type, kRows * q_stride, 1), k = random_array(type, kEntries * k_stride, 2);
-  const Array v = random_array(type, kEntries * v_stride, 3);
-  const std::vector<int32_t> length{3, 0, 1, 200, 16, 15, 17, 100, 4, 63, 8, 2};
-  std::vector<int32_t> entry(kRows * kStride);
-  for (int32_t& e : entry) e = static_cast<int32_t>(random.below(kEntries));
-  const float scale = 0.25f;
+  const CachedProblem p(type, sizes[0], sizes[1], sizes[2]);
+  Random random(10);
   const auto run = [&](int64_t begin, int64_t end, Array& out) {
-    cpu::attention_cached(type, heads, d_k, d_v, scale, begin, end, q.data(), q_stride, k.data(), k_stride, v.data(),
-                          v_stride, entry.data(), kStride, length.data(), out.data(), out_stride);
+    cpu::attention_cached(type, p.heads, p.d_k, p.d_v, p.scale, begin, end, p.q.data(), p.q_stride, p.k.data(),
+                          p.k_stride, p.v.data(), p.v_stride, p.entry.data(), p.kEntryStride, p.length.data(),
+                          out.data(), p.out_stride);
   };
   for (int64_t target : targets()) {
     const Target use(target);
-    Array out = filled(type, kRows * out_stride);
-    run(0, kRows * heads, out);
-    CHECK(untouched(out, out_stride, heads * d_v));
-    for (int64_t r = 0; r < kRows; ++r) {
-      for (int64_t h = 0; h < heads; ++h) {
-        INFO("row " << r << ", head " << h << ", length " << length[r]);
-        Head head{1, length[r], d_k, d_v, scale, false, {}, {}, {}, Reals(length[r], 1)};
-        head.q = Problem::columns(q, r, 1, q_stride, h * d_k, d_k);
-        for (int64_t j = 0; j < length[r]; ++j) {
-          const Reals key = Problem::columns(k, entry[r * kStride + j], 1, k_stride, h * d_k, d_k);
-          const Reals value = Problem::columns(v, entry[r * kStride + j], 1, v_stride, h * d_v, d_v);
-          head.k.insert(head.k.end(), key.begin(), key.end());
-          head.v.insert(head.v.end(), value.begin(), value.end());
-        }
-        check_close(type, forward(head).out, Problem::columns(out, r, 1, out_stride, h * d_v, d_v));
-      }
-    }
-    Array split = filled(type, kRows * out_stride);
-    for (int64_t i = 0; i < kRows * heads;) {
-      const int64_t end = std::min<int64_t>(kRows * heads, i + 1 + static_cast<int64_t>(random.below(11)));
+    Array out = filled(type, p.kRows * p.out_stride);
+    run(0, p.kRows * p.heads, out);
+    p.check(out);
+    Array split = filled(type, p.kRows * p.out_stride);
+    for (int64_t i = 0; i < p.kRows * p.heads;) {
+      const int64_t end = std::min<int64_t>(p.kRows * p.heads, i + 1 + static_cast<int64_t>(random.below(11)));
       run(i, end, split);
       i = end;
     }

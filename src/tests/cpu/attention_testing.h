@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels.h"
+#include "base/philox.h"
 #include "tests/catch.h"
 #include "tests/cpu/kernel_testing.h"
 
@@ -233,5 +234,53 @@ inline void check_results(const Problem& p, const Array& out, const std::vector<
                 Problem::columns(dkv, p.k_begin[s], head.keys, a.v_stride, p.v_column() + h * a.d_v, a.d_v), part);
   }
 }
+
+// ---- decoding: rows of one query over entries of a cache ----------------------------------------------------------
+
+struct CachedProblem {
+  CachedProblem(DType t, int heads, int d_k, int d_v, bool aligned = false)
+      : type(t),
+        heads(heads),
+        d_k(d_k),
+        d_v(d_v),
+        q_stride(heads * d_k + 2),
+        k_stride(heads * d_k + (aligned ? 8 : 2)),
+        v_stride(heads * d_v + (aligned ? 16 : 4)),
+        out_stride(v_stride),
+        q(random_array(t, kRows * q_stride, 1)),
+        k(random_array(t, kEntries * k_stride, 2)),
+        v(random_array(t, kEntries * v_stride, 3)),
+        entry(kRows * kEntryStride) {
+    Random random(9);
+    for (int32_t& e : entry) e = static_cast<int32_t>(random.below(kEntries));
+  }
+
+  // The result against the reference; no other column was touched.
+  void check(const Array& out) const {
+    CHECK(untouched(out, out_stride, heads * d_v));
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t h = 0; h < heads; ++h) {
+        INFO("row " << r << ", head " << h << ", length " << length[r]);
+        Head head{1, length[r], d_k, d_v, scale, false, {}, {}, {}, Reals(length[r], 1)};
+        head.q = Problem::columns(q, r, 1, q_stride, h * d_k, d_k);
+        for (int64_t j = 0; j < length[r]; ++j) {
+          const Reals key = Problem::columns(k, entry[r * kEntryStride + j], 1, k_stride, h * d_k, d_k);
+          const Reals value = Problem::columns(v, entry[r * kEntryStride + j], 1, v_stride, h * d_v, d_v);
+          head.k.insert(head.k.end(), key.begin(), key.end());
+          head.v.insert(head.v.end(), value.begin(), value.end());
+        }
+        check_close(type, forward(head).out, Problem::columns(out, r, 1, out_stride, h * d_v, d_v));
+      }
+    }
+  }
+
+  static constexpr int64_t kRows = 12, kEntries = 150, kEntryStride = 205;
+  DType type;
+  int heads, d_k, d_v;
+  int64_t q_stride, k_stride, v_stride, out_stride;
+  float scale = 0.25f;
+  Array q, k, v;
+  std::vector<int32_t> entry, length{3, 0, 1, 200, 16, 15, 17, 100, 4, 63, 8, 2};
+};
 
 }  // namespace nmt::testing

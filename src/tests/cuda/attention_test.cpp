@@ -146,3 +146,28 @@ TEST_CASE("attention on a device stays finite for large scores", "[attention]") 
     for (double value : x->values()) REQUIRE(std::isfinite(value));
   }
 }
+
+TEST_CASE("attention over a cache on a device agrees with the float64 reference", "[attention]") {
+  const auto type = GENERATE(DType::kF32, DType::kBF16);
+  const auto device = test_device();
+  if (device == nullptr) return;
+  const auto check = [&](const CachedProblem& p) {
+    INFO("heads " << p.heads << ", d_k " << p.d_k << ", d_v " << p.d_v << ", " << name_of(type));
+    p.check(in_any_order(*device, [&](OnDevice& on) {
+      Array out = filled(type, p.kRows * p.out_stride);
+      void* const result = on(out);
+      cuda::attention_cached(on.stream(), type, p.kRows, p.heads, p.d_k, p.d_v, p.scale, on(p.q), p.q_stride, on(p.k),
+                             p.k_stride, on(p.v), p.v_stride, on(p.entry), p.kEntryStride, on(p.length), result,
+                             p.out_stride);
+      on.read(result, out);
+      return out;
+    }));
+  };
+  check({type, 8, 64, 64, true});
+  check({type, 8, 64, 64, false});
+  check({type, 1, 16, 24, true});
+  check({type, 3, 21, 13, false});
+  check({type, 2, 1, 1, false});
+  check({type, 1, 512, 512, true});
+  check({type, 1, 300, 262, false});
+}
