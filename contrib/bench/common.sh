@@ -12,6 +12,12 @@ usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }  # the comment t
 precision_of() { if [ "$1" = train-tiny ]; then echo bf16; else echo "${1##*-}"; fi; }  # ROW
 [ -x "$bin/nmt-decode" ] || fail "no executables in $bin: build them, or set NMT_BIN"
 cpu() { awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo; }
+vocabulary() {  # PIECES: of the text in $data, made in $folder where it is not there
+  local file=$folder/vocab$1.spm
+  [ -f "$file" ] || "$bin/nmt-vocab" --type bpe --size "$1" --character-coverage 1 \
+    --train-sets "$data/train.en" "$data/train.de" --output "$file" >&2
+  echo "$file"
+}
 version() { "$python" -c "import $1; print($1.__version__)"; }  # of a peer's Python package
 
 # take_turns ROUNDS PROGRAM...: each program once a round, by the script's `measure PROGRAM`. That prints target tokens a
@@ -46,4 +52,20 @@ report() {
   done
   peer=$(faster "${@:2}")
   awk -v a="$(median "$1" 1)" -v b="$(median "$peer" 1)" -v peer="$peer" 'BEGIN { printf "ratio %.3f to %s\n", a / b, peer }'
+}
+
+# train WARM OPTION...: target tokens a second of nmt-train with these options, the first WARM updates not counted. What it
+# prints is in $work/stdout, its peak memory in $work/memory, the model in $work/model.safetensors.
+train() {
+  local warm=$1
+  rm -f "$work"/model.* "$work/log"
+  /usr/bin/time -f %M -o "$work/memory" "$bin/nmt-train" "${@:2}" --disp-freq "${warm}u" --save-freq 0u --cpu-threads "$threads" \
+    --model "$work/model.safetensors" --log-json "$work/log" --quiet > "$work/stdout"
+  awk -v warm="$warm" -F '[{},:"]+' '/"kind":"update"/ {
+      for (i = 2; i < NF; i += 2) value[$i] = $(i + 1)
+      if (value["update"] <= warm) { before = value["tokens"]; next }
+      seconds += value["seconds"]
+      tokens = value["tokens"] - before
+    }
+    END { printf "%.1f\n", tokens / seconds }' "$work/log"
 }

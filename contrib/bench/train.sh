@@ -28,17 +28,8 @@ measure() {  # nmt or PyTorch: target tokens a second after the warm-up, peak MB
   awk '{ printf "%d\n", $1 / 1024 }' "$work/memory"
 }
 nmt() {
-  rm -f "$work"/model.* "$work/log"
-  /usr/bin/time -f %M -o "$work/memory" "$bin/nmt-train" --task "transformer-$size" --train-sets "$source" "$target" \
-    --vocabs "$vocab" --mini-batch-words $words --after ${updates}u --disp-freq ${warm}u --save-freq 0u --cpu-threads "$threads" \
-    --precision "$precision" --model "$work/model.safetensors" --log-json "$work/log" --quiet
-  awk -v warm=$warm -F '[{},:"]+' '/"kind":"update"/ {
-      for (i = 2; i < NF; i += 2) value[$i] = $(i + 1)
-      if (value["update"] <= warm) { before = value["tokens"]; next }
-      seconds += value["seconds"]
-      tokens = value["tokens"] - before
-    }
-    END { printf "%.1f\n", tokens / seconds }' "$work/log"
+  train $warm --task "transformer-$size" --train-sets "$source" "$target" --vocabs "$vocab" --mini-batch-words $words \
+    --after ${updates}u --precision "$precision"
 }
 PyTorch() {
   LD_PRELOAD=$preload OMP_NUM_THREADS=$threads OMP_WAIT_POLICY=active /usr/bin/time -f %M -o "$work/memory" \
