@@ -79,10 +79,10 @@ TEST_CASE("attention on a device agrees with the float64 reference", "[attention
 
 TEST_CASE("attention by tensor cores agrees with the float64 reference", "[attention]") {
   const bool causal = GENERATE(false, true);
-  const float rate = GENERATE(0.0f, 0.3f);
+  const float rate = causal ? 0.3f : 0;
   check({DType::kBF16, 2, 128, 128, causal, rate, {7, 64, 0, 130, 65, 1}, {64, 1, 130, 7, 0, 65}, true});
   check({DType::kBF16, 8, 16, 48, causal, rate, {33, 16}, {17, 100}, true});
-  check({DType::kBF16, 1, 80, 32, causal, rate, {1100}, {1100}, true});
+  check({DType::kBF16, 1, 80, 32, causal, rate, {600}, {600}, true});
 }
 
 TEST_CASE("attention of wide heads on a device agrees with the float64 reference", "[attention]") {

@@ -78,7 +78,7 @@ TEST_CASE("cuda: gradients of layer norm agree with the CPU's, in place, and wit
   const auto device = test_device();
   if (device == nullptr) return;
   const DType t = GENERATE(DType::kF32, DType::kBF16);
-  const int64_t width = GENERATE(1, 7, 33, 512, 1000, 1024, 8000), rows = 75;
+  const int64_t width = GENERATE(1, 7, 33, 512, 1000, 8000), rows = width > 1000 ? 35 : 75;  // several partial sums
   const Dropout d{.rate = GENERATE(0.0f, 0.3f), .op = 3, .step = 4, .seed = 5};
   const auto n = static_cast<size_t>(width), all = static_cast<size_t>(rows) * n;
   const Array z(t, random_values(all, 1, 2, 0.5)), dout(t, random_values(all, 2));
