@@ -35,7 +35,7 @@ function(nmt_add_test name)
   if(NMT_CUDA_MODE STREQUAL EMULATED AND name MATCHES "^(cuda|ops|nn|decode|train)$")
     list(APPEND labels cuda-emulated)  # those that compute on a device, too
   endif()
-  set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT 1200)
+  set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT 2000)
 endfunction()
 
 # nmt_add_app(NAME SOURCE LIBRARIES...): the executable NAME, installed.
