@@ -12,7 +12,7 @@ Option& declare_threads(Options& options, int& threads) {
 }
 
 Option& declare_devices(Options& options, std::vector<std::string>& devices) {
-  return options.add("devices", devices, "Where to compute: cpu, or the number of a GPU");
+  return options.add("devices", devices, "Where to compute: cpu, or the numbers of GPUs");
 }
 
 const std::string& only_device(const std::vector<std::string>& devices) {

@@ -1,5 +1,6 @@
 #include "graph/backend.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -13,6 +14,16 @@ namespace nmt {
 namespace {
 
 constexpr int64_t kGrain = 1 << 16;  // elements of one task and of one partial sum
+
+class HostMessage : public Message {
+ public:
+  explicit HostMessage(size_t bytes) : sent_(bytes) {}
+  void send(const void* from) override { std::memcpy(sent_.data(), from, sent_.size()); }
+  const void* receive() override { return sent_.data(); }
+
+ private:
+  std::vector<std::byte> sent_;
+};
 
 class Host : public Backend {
  public:
@@ -35,18 +46,27 @@ class Host : public Backend {
   void synchronize() override {}
   void compute(const Op& op, const Launch& launch) override { op.cpu(launch); }
 
-  double sum_of_squares(ThreadPool& pool, int64_t n, const float* x) override {
+  void sum_of_squares(ThreadPool& pool, int64_t n, const float* x, double* sum) override {
     std::vector<double> sums(static_cast<size_t>((n + kGrain - 1) / kGrain));
     pool.parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
       sums[static_cast<size_t>(begin / kGrain)] = cpu::sum_of_squares(x + begin, end - begin);
     });
-    return std::accumulate(sums.begin(), sums.end(), 0.0);
+    *sum = std::accumulate(sums.begin(), sums.end(), 0.0);
   }
-
-  void adam(ThreadPool& pool, const Adam& step, int64_t n, float* g, float* m, float* v, float* p,
+  void add_to(const float* x, double* sum) override { *sum += *x; }
+  void decide(const UpdateRule& rule, const UpdateTotals* totals, Update* update) override {
+    *update = nmt::decide(rule, *totals, *update);
+  }
+  void adam(ThreadPool& pool, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
             float* average) override {
-    pool.parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { cpu::adam(step, begin, end, g, m, v, p, average); });
+    pool.parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+      if (update->made)
+        cpu::adam(update->adam, begin, end, g, m, v, p, average);
+      else
+        std::fill(g + begin, g + end, 0.f);
+    });
   }
+  std::unique_ptr<Message> message(size_t bytes) override { return std::make_unique<HostMessage>(bytes); }
 };
 
 }  // namespace
@@ -56,27 +76,46 @@ std::shared_ptr<Backend> host_backend() {
   return host;
 }
 
-FloatBuffer::FloatBuffer(std::shared_ptr<Backend> backend, size_t count)
-    : backend_(std::move(backend)), own_(count), host_(own_) {
-  if (backend_->on_host()) return;
-  on_device_ = Buffer(backend_, count * sizeof(float));
-  backend_->zero(on_device_.data(), on_device_.bytes());
+FloatBuffer::FloatBuffer(std::shared_ptr<Backend> backend, size_t count, size_t room)
+    : backend_(std::move(backend)), count_(count) {
+  if (backend_->on_host()) {
+    own_.resize(count);
+    host_ = own_;
+  } else {
+    on_device_ = Buffer(backend_, std::max(count, room) * sizeof(float));
+    backend_->zero(on_device_.data(), on_device_.bytes());
+  }
 }
 
-FloatBuffer::FloatBuffer(std::shared_ptr<Backend> backend, std::span<float> borrowed)
-    : backend_(std::move(backend)), host_(borrowed) {
-  if (!backend_->on_host()) on_device_ = Buffer(backend_, borrowed.size() * sizeof(float));
+FloatBuffer::FloatBuffer(std::shared_ptr<Backend> backend, std::span<float> borrowed, size_t room)
+    : backend_(std::move(backend)), count_(borrowed.size()), host_(borrowed) {
+  if (backend_->on_host()) return;
+  on_device_ = Buffer(backend_, std::max(count_, room) * sizeof(float));
+  backend_->zero(on_device_.data(), on_device_.bytes());
   upload();
 }
 
-void FloatBuffer::upload() {
-  if (on_device_.data() != nullptr) backend_->upload(on_device_.data(), host_.data(), host_.size() * sizeof(float));
+std::span<float> FloatBuffer::host() const {
+  if (host_.size() < count_) {
+    own_.resize(count_);
+    host_ = own_;
+  }
+  return host_;
 }
 
-void FloatBuffer::zero() { backend_->zero(data(), size() * sizeof(float)); }
+void FloatBuffer::upload() {
+  if (on_device_.data() != nullptr) backend_->upload(on_device_.data(), host().data(), count_ * sizeof(float));
+}
+
+void FloatBuffer::zero() {
+  if (on_device_.data() != nullptr)
+    backend_->zero(on_device_.data(), on_device_.bytes());
+  else
+    std::ranges::fill(host_, 0.f);
+}
 
 void FloatBuffer::download() {
-  if (on_device_.data() != nullptr) backend_->download(host_.data(), on_device_.data(), host_.size() * sizeof(float));
+  if (on_device_.data() != nullptr) backend_->download(host().data(), on_device_.data(), count_ * sizeof(float));
 }
 
 }  // namespace nmt

@@ -5,11 +5,14 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "backend/cuda/communicator.h"
 #include "base/aligned.h"
 #include "base/thread_pool.h"
 #include "graph/op.h"
-#include "tensor/arguments.h"
+#include "tensor/message.h"
+#include "tensor/update.h"
 
 namespace nmt {
 
@@ -31,11 +34,16 @@ class Backend {
   virtual void synchronize() = 0;  // waits for all that was begun
 
   virtual void compute(const Op& op, const Launch& launch) = 0;
-  // Over n floats of the backend's memory; the pool's threads may help, the result does not depend on them. For adam(),
-  // `average` may be null.
-  virtual double sum_of_squares(ThreadPool& pool, int64_t n, const float* x) = 0;
-  virtual void adam(ThreadPool& pool, const Adam& step, int64_t n, float* g, float* m, float* v, float* p,
+  // Updates; see tensor/update.h. All pointers are the backend's memory; the pool's threads may help, no result depends
+  // on them.
+  virtual void sum_of_squares(ThreadPool& pool, int64_t n, const float* x, double* sum) = 0;
+  virtual void add_to(const float* x, double* sum) = 0;  // *sum += *x
+  // *update = nmt::decide(rule, *totals, *update)
+  virtual void decide(const UpdateRule& rule, const UpdateTotals* totals, Update* update) = 0;
+  // The update that was decided on, over n floats: Adam, or where it is skipped only g = 0. `average` may be null.
+  virtual void adam(ThreadPool& pool, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
                     float* average) = 0;
+  virtual std::unique_ptr<Message> message(size_t bytes) = 0;
   // Values of parameters, or of memory that was one, are not what they were: copies of them are out of date.
   virtual void parameters_changed() {}
   virtual void forget([[maybe_unused]] const void* data) {}  // the same of the parameter that lies here
@@ -46,6 +54,10 @@ std::shared_ptr<Backend> host_backend();
 std::string device_list();
 // "cpu", or the number of a device. UserError where there is no such device or nmt was built without CUDA.
 std::shared_ptr<Backend> backend_of(const std::string& device);
+// Several: "cpu" alone, or different devices of one kind (UserError otherwise).
+std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>& devices);
+// What several devices' backends talk to each other through, in their order.
+std::vector<std::unique_ptr<cuda::Communicator>> connect(std::span<const std::shared_ptr<Backend>> backends);
 
 // Memory of a backend, owned.
 class Buffer {
@@ -77,29 +89,30 @@ class Buffer {
   size_t bytes_ = 0;
 };
 
-// FloatBuffer that ops read and write, and a view of them on the host: the same memory there, else a copy that is as
-// new as the last upload() or download().
+// Floats that ops read and write, and a view of them on the host: the same memory there, else a copy that is as new as
+// the last upload() or download().
 class FloatBuffer {
  public:
   FloatBuffer() = default;
-  FloatBuffer(std::shared_ptr<Backend> backend, size_t count);  // all zeros
+  // All zeros. room: floats that the memory of a device has at least; those beyond `count` are zero too.
+  FloatBuffer(std::shared_ptr<Backend> backend, size_t count, size_t room = 0);
   // Somebody else's memory on the host, which lives as long as this object.
-  FloatBuffer(std::shared_ptr<Backend> backend, std::span<float> borrowed);
+  FloatBuffer(std::shared_ptr<Backend> backend, std::span<float> borrowed, size_t room = 0);
 
   float* data() const {
     return on_device_.data() != nullptr ? reinterpret_cast<float*>(on_device_.data()) : host_.data();
   }
-  std::span<float> host() { return host_; }
-  std::span<const float> host() const { return host_; }
-  size_t size() const { return host_.size(); }
+  std::span<float> host() const;
+  size_t size() const { return count_; }
   void upload();
   void download();
   void zero();  // the memory that ops see
 
  private:
   std::shared_ptr<Backend> backend_;
-  AlignedVector<float> own_;
-  std::span<float> host_;
+  size_t count_ = 0;
+  mutable AlignedVector<float> own_;  // of a device's: taken when somebody looks
+  mutable std::span<float> host_;
   Buffer on_device_;  // empty on the host
 };
 

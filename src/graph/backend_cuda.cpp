@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "backend/cuda/kernels.h"
 #include "graph/runtime.h"
 
 namespace nmt {
@@ -30,20 +29,13 @@ void CudaBackend::forget(const void* data) {
   std::erase_if(copies_, [&](const auto& copy) { return copy.first.first == data; });
 }
 
-double CudaBackend::sum_of_squares(ThreadPool&, int64_t n, const float* x) {
-  const auto bytes = static_cast<size_t>(cuda::sum_of_squares_room(n) + 1) * sizeof(double);
+void CudaBackend::sum_of_squares(ThreadPool&, int64_t n, const float* x, double* sum) {
+  const auto bytes = static_cast<size_t>(cuda::sum_of_squares_room(n)) * sizeof(double);
   if (sums_.bytes() < bytes) sums_ = cuda::DeviceMemory(device_, bytes);
-  auto* sum = static_cast<double*>(sums_.data());
-  cuda::sum_of_squares(stream(), n, x, sum + 1, sum);
-  double result = 0;
-  download(&result, sum, sizeof result);
-  return result;
+  cuda::sum_of_squares(stream(), n, x, static_cast<double*>(sums_.data()), sum);
 }
 
-void CudaBackend::adam(ThreadPool&, const Adam& step, int64_t n, float* g, float* m, float* v, float* p,
-                       float* average) {
-  cuda::adam(stream(), step, n, g, m, v, p, average);
-}
+std::unique_ptr<Message> CudaBackend::message(size_t bytes) { return device_.message(bytes); }
 
 const void* CudaBackend::weight(const Tensor& w, DType t) {
   if (w.dtype() == t && reinterpret_cast<uintptr_t>(w.data) % 16 == 0) return w.data;

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/device.h"
 #include "backend/cuda/gemm.h"
+#include "backend/cuda/kernels.h"
 #include "graph/backend.h"
 
 namespace nmt {
@@ -26,12 +27,20 @@ class CudaBackend : public Backend {
   void zero(void* to, size_t bytes) override { device_.zero(to, bytes); }
   void synchronize() override { device_.synchronize(); }
   void compute(const Op& op, const Launch& launch) override { op.cuda(launch); }
-  double sum_of_squares(ThreadPool& pool, int64_t n, const float* x) override;
-  void adam(ThreadPool& pool, const Adam& step, int64_t n, float* g, float* m, float* v, float* p,
-            float* average) override;
+  void sum_of_squares(ThreadPool& pool, int64_t n, const float* x, double* sum) override;
+  void add_to(const float* x, double* sum) override { cuda::add_to(stream(), x, sum); }
+  void decide(const UpdateRule& rule, const UpdateTotals* totals, Update* update) override {
+    cuda::decide(stream(), rule, totals, update);
+  }
+  void adam(ThreadPool&, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
+            float* average) override {
+    cuda::adam(stream(), update, n, g, m, v, p, average);
+  }
+  std::unique_ptr<Message> message(size_t bytes) override;
   void parameters_changed() override { ++version_; }
   void forget(const void* data) override;
 
+  cuda::Device& device() { return device_; }
   cuda::Stream stream() const { return device_.stream(); }
   cuda::Products& products() { return products_; }
   // A parameter as products of dtype t read it: itself, or a copy that is made anew after parameters_changed(); 16-byte
@@ -46,7 +55,7 @@ class CudaBackend : public Backend {
 
   cuda::Device device_;
   cuda::Products products_;
-  cuda::DeviceMemory sums_;  // of sum_of_squares
+  cuda::DeviceMemory sums_;  // of sum_of_squares()
   uint64_t version_ = 1;
   std::map<std::pair<const void*, int64_t>, Copy> copies_;  // by address and number of elements
   std::map<const void*, size_t> sizes_;                     // of what is allocated

@@ -1,5 +1,7 @@
 // The only place that knows whether nmt was built with CUDA.
+#include <algorithm>
 #include <charconv>
+#include <tuple>
 
 #include "base/error.h"
 #include "graph/backend.h"
@@ -32,6 +34,38 @@ std::shared_ptr<Backend> backend_of(const std::string& device) {
   return std::make_shared<CudaBackend>(index);
 #else
   user_error("device {}: this nmt was built without CUDA", device);
+#endif
+}
+
+std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>& devices) {
+  std::vector<std::shared_ptr<Backend>> backends;
+  for (const auto& device : devices) {
+    require(devices.size() == 1 || device != "cpu", "--devices: the CPU and GPUs are not used together");
+    require(std::ranges::count(devices, device) == 1, "--devices: {} is given twice", device);
+    backends.push_back(backend_of(device));
+  }
+#ifdef NMT_HAVE_CUDA
+  const auto kind = [](const std::shared_ptr<Backend>& backend) {
+    const auto& info = static_cast<CudaBackend&>(*backend).device().info();
+    return std::tuple(info.major, info.minor, info.memory);
+  };
+  // Each gets as much to do as the others, so that all would wait for the slowest.
+  for (const auto& backend : backends)
+    require(devices.size() == 1 || kind(backend) == kind(backends.front()),
+            "--devices: {} and {} are of different kinds, and would wait for each other", backends.front()->name(),
+            backend->name());
+#endif
+  return backends;
+}
+
+std::vector<std::unique_ptr<cuda::Communicator>> connect(
+    [[maybe_unused]] std::span<const std::shared_ptr<Backend>> backends) {
+#ifdef NMT_HAVE_CUDA
+  std::vector<cuda::Device*> devices;
+  for (const auto& backend : backends) devices.push_back(&static_cast<CudaBackend&>(*backend).device());
+  return cuda::Communicator::connect(devices);
+#else
+  fail("there are no devices to connect: this nmt was built without CUDA");
 #endif
 }
 

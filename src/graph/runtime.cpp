@@ -68,6 +68,16 @@ std::vector<void*> Runtime::upload_inputs(const Graph& graph) {
   return places;
 }
 
+// A device's failure may be noticed later than it happens: what is named is the op that could not begin.
+void Runtime::compute(const Op& op, const Launch& launch) {
+  if (backend_->on_host()) return backend_->compute(op, launch);
+  try {
+    backend_->compute(op, launch);
+  } catch (const Error& error) {
+    fail("{}: {}: {}", backend_->name(), op.name(), error.what());
+  }
+}
+
 void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
   std::vector<Value> values;
   for (const Expr& output : outputs) values.push_back(output.value());
@@ -120,7 +130,7 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
     }
     if (profile.times_ops) backend_->synchronize();
     const double start = profile.times_ops ? now() : 0, waited = profile.times_ops ? pool_.waiting() : 0;
-    backend_->compute(node.op, {*this, in, out, step.scratch < 0 ? nullptr : arena_.data() + step.scratch});
+    compute(node.op, {*this, in, out, step.scratch < 0 ? nullptr : arena_.data() + step.scratch});
     if (profile.times_ops) {
       backend_->synchronize();
       step.seconds = now() - start;

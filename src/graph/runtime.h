@@ -61,6 +61,7 @@ class Runtime {
  private:
   friend class Graph;
   void execute(Graph& graph, std::span<const Expr> outputs);
+  void compute(const Op& op, const Launch& launch);
   const Plan& plan_for(const Graph& graph, std::span<const Value> outputs);
   std::vector<void*> upload_inputs(const Graph& graph);
 

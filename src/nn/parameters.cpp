@@ -11,14 +11,15 @@ void Parameters::declare(std::string name, const Shape& shape) {
   size_ += shape.elements();
 }
 
-void Parameters::allocate(bool gradients, const std::shared_ptr<Backend>& backend) {
-  values_ = FloatBuffer(backend, static_cast<size_t>(size_));
-  gradients_ = gradients ? FloatBuffer(backend, static_cast<size_t>(size_)) : FloatBuffer();
+void Parameters::allocate(bool gradients, const std::shared_ptr<Backend>& backend, size_t room) {
+  values_ = FloatBuffer(backend, static_cast<size_t>(size_), room);
+  gradients_ = gradients ? FloatBuffer(backend, static_cast<size_t>(size_), room) : FloatBuffer();
 }
 
-void Parameters::borrow(std::span<float> values, const std::shared_ptr<Backend>& backend) {
+void Parameters::borrow(std::span<float> values, const std::shared_ptr<Backend>& backend, bool gradients, size_t room) {
   check(static_cast<int64_t>(values.size()) == size_, "{} values for {} parameters", values.size(), size_);
-  values_ = FloatBuffer(backend, values);
+  values_ = FloatBuffer(backend, values, room);
+  gradients_ = gradients ? FloatBuffer(backend, values.size(), room) : FloatBuffer();
 }
 
 const Parameters::Entry& Parameters::entry(const std::string& name) const {

@@ -25,10 +25,11 @@ class Parameters {
 
   // Appends a parameter; all are declared before allocate(). A name is declared once (std::logic_error).
   void declare(std::string name, const Shape& shape);
-  // Takes memory, all zeros; gradients: for theirs too.
-  void allocate(bool gradients, const std::shared_ptr<Backend>& backend = host_backend());
-  // Takes somebody else's memory on the host instead, size() floats that live as long as this object; no gradients.
-  void borrow(std::span<float> values, const std::shared_ptr<Backend>& backend = host_backend());
+  // Takes memory, all zeros; gradients: for theirs too. room: see FloatBuffer.
+  void allocate(bool gradients, const std::shared_ptr<Backend>& backend = host_backend(), size_t room = 0);
+  // Takes somebody else's memory on the host for the values instead, size() floats that live as long as this object.
+  void borrow(std::span<float> values, const std::shared_ptr<Backend>& backend = host_backend(), bool gradients = false,
+              size_t room = 0);
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry& entry(const std::string& name) const;  // std::logic_error where there is none

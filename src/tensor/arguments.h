@@ -33,11 +33,4 @@ struct Attention {
   int64_t q_stride, k_stride, v_stride, out_stride;
 };
 
-// A step of Adam (Kingma and Ba 2015, algorithm 1): the gradient g is scaled by grad_scale first; correction1 = 1 -
-// beta1^t, correction2 = 1 - beta2^t; g is set to zero for the next accumulation. Exponential smoothing, where there is
-// an average: average += smoothing * (p - average).
-struct Adam {
-  float rate, beta1, beta2, eps, correction1, correction2, grad_scale, smoothing;
-};
-
 }  // namespace nmt

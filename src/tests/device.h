@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "base/log.h"
 #include "graph/backend.h"
@@ -15,10 +17,12 @@
 namespace nmt::testing {
 
 // The device that tests compute on beside the host; null, and said so once, where there is none.
-inline std::shared_ptr<Backend> test_device() {
+inline std::shared_ptr<Backend> test_device(const std::string& number = "0") {
 #ifdef NMT_HAVE_CUDA
-  if (!cuda::devices().empty()) {
-    static const auto device = backend_of("0");
+  if (cuda::devices().size() > std::stoul(number)) {
+    static std::map<std::string, std::shared_ptr<Backend>> devices;
+    auto& device = devices[number];
+    if (device == nullptr) device = backend_of(number);
     return device;
   }
 #endif

@@ -18,6 +18,25 @@ int64_t padding(const std::vector<int32_t>& begin) {
 int64_t Batch::source_padding() const { return padding(source_begin); }
 int64_t Batch::target_padding() const { return padding(target_begin); }
 
+Batch Batch::part(int64_t i, int64_t n) const {
+  const int64_t words = source_words() + target_words();
+  // The first pair that begins in the k-th n-th of all tokens.
+  const auto first = [&](int64_t k) {
+    int64_t s = 0;
+    while (s < sentences() &&
+           (source_begin[static_cast<size_t>(s)] + target_begin[static_cast<size_t>(s)]) * n < words * k)
+      ++s;
+    return static_cast<size_t>(s);
+  };
+  Batch run;
+  for (size_t s = first(i); s < first(i + 1); ++s) {
+    run.source.insert(run.source.end(), source.begin() + source_begin[s], source.begin() + source_begin[s + 1]);
+    run.target.insert(run.target.end(), target.begin() + target_begin[s], target.begin() + target_begin[s + 1]);
+    run.close_pair(pairs[s]);
+  }
+  return run;
+}
+
 void Batch::close_pair(int64_t pair) {
   check(source.size() <= INT32_MAX && target.size() <= INT32_MAX, "a batch has too many tokens");
   source_begin.push_back(static_cast<int32_t>(source.size()));

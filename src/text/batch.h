@@ -21,6 +21,9 @@ struct Batch {
   int64_t source_padding() const;
   int64_t target_padding() const;
 
+  // The i-th of n runs of its pairs, which have about as many tokens each; some have none where there are few pairs.
+  Batch part(int64_t i, int64_t n) const;
+
   // Closes a sentence pair whose ids, with </s>, were appended to source and target.
   void close_pair(int64_t pair);
 

@@ -62,18 +62,18 @@ TrainingState from_json(const std::string& text) {
 
 }  // namespace
 
-void write_checkpoint(const std::string& path, const Model& model, Optimizer& optimizer, const TrainingState& state,
+void write_checkpoint(const std::string& path, const Model& model, const Moments& moments, const TrainingState& state,
                       const std::string& options) {
   ModelContent content = model.content(model.parameters.values());
   content.metadata[std::string(kProgressKey)] = to_json(state);
   content.metadata[std::string(kTrainingKey)] = options;
-  model.add_tensors(content, kAdamMeanPrefix, optimizer.mean());
-  model.add_tensors(content, kAdamVariancePrefix, optimizer.variance());
-  if (!optimizer.smoothed().empty()) model.add_tensors(content, kSmoothedPrefix, optimizer.smoothed());
+  model.add_tensors(content, kAdamMeanPrefix, moments.mean);
+  model.add_tensors(content, kAdamVariancePrefix, moments.variance);
+  if (!moments.smoothed.empty()) model.add_tensors(content, kSmoothedPrefix, moments.smoothed);
   write_model(path, content);
 }
 
-TrainingState read_checkpoint(const std::string& path, Model& model, Optimizer& optimizer) {
+TrainingState read_checkpoint(const std::string& path, Model& model, Moments& moments) {
   const ModelFile file = ModelFile::open(path);
   require(file.config() == model.transformer.config().to_json(),
           "{} belongs to another model: its configuration differs", path);
@@ -92,11 +92,11 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Optimizer& 
   }
   require(sound, "{}: the state of the training is damaged", path);
   model.read_tensors(file, "", model.parameters.values());
-  model.read_tensors(file, kAdamMeanPrefix, optimizer.mean());
-  model.read_tensors(file, kAdamVariancePrefix, optimizer.variance());
-  optimizer.start_smoothing(model.parameters.values());
-  if (!optimizer.smoothed().empty() && file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name))
-    model.read_tensors(file, kSmoothedPrefix, optimizer.smoothed());
+  model.read_tensors(file, kAdamMeanPrefix, moments.mean);
+  model.read_tensors(file, kAdamVariancePrefix, moments.variance);
+  moments.start_smoothing(model.parameters.values());
+  if (!moments.smoothed.empty() && file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name))
+    model.read_tensors(file, kSmoothedPrefix, moments.smoothed);
   return state;
 }
 

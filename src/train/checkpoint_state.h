@@ -34,10 +34,10 @@ struct TrainingState {
 
 // One file: parameters, optimizer, state, and the options (a configuration file's text) for the reader to see. Written
 // whole or not at all; throws Error where it cannot be.
-void write_checkpoint(const std::string& path, const Model& model, Optimizer& optimizer, const TrainingState& state,
+void write_checkpoint(const std::string& path, const Model& model, const Moments& moments, const TrainingState& state,
                       const std::string& options);
-// Fills the model's parameters and the optimizer. Throws UserError where the file is damaged, of another model or
+// Fills the model's parameters and the moments. Throws UserError where the file is damaged, of another model or
 // vocabulary, or no checkpoint. Smoothed parameters start as the parameters where the file has none.
-TrainingState read_checkpoint(const std::string& path, Model& model, Optimizer& optimizer);
+TrainingState read_checkpoint(const std::string& path, Model& model, Moments& moments);
 
 }  // namespace nmt

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+
+#include "base/error.h"
 
 namespace nmt {
 
@@ -11,20 +14,53 @@ double learning_rate(const TrainOptions& o, int64_t step) {
   return peak * std::min(s / warmup, std::sqrt(warmup / s));
 }
 
-Optimizer::Optimizer(const TrainOptions& o, int64_t parameters, std::shared_ptr<Backend> backend)
-    : backend_(std::move(backend)),
-      beta1_(o.adam[0]),
-      beta2_(o.adam[1]),
-      epsilon_(o.adam[2]),
-      smoothing_(o.exponential_smoothing),
-      mean_(backend_, static_cast<size_t>(parameters)),
-      variance_(backend_, static_cast<size_t>(parameters)) {}
+UpdateRule update_rule(const TrainOptions& o, int64_t step) {
+  return {.rate = learning_rate(o, step),
+          .beta1 = o.adam[0],
+          .beta2 = o.adam[1],
+          .epsilon = o.adam[2],
+          .smoothing = o.exponential_smoothing,
+          .clip_norm = o.clip_norm,
+          .skip_factor = o.skip_factor};
+}
 
-void Optimizer::start_smoothing(std::span<const float> values) {
-  if (smoothing_ == 0) return;
-  smoothed_ = FloatBuffer(backend_, values.size());
-  std::ranges::copy(values, smoothed_.host().begin());
-  smoothed_.upload();
+Optimizer::Optimizer(std::shared_ptr<Backend> backend, Moments& moments, int64_t begin, int64_t end, const Update& last)
+    : backend_(std::move(backend)),
+      begin_(begin),
+      end_(end),
+      totals_(backend_, sizeof(UpdateTotals)),
+      update_(backend_, sizeof(Update)) {
+  const auto shard = [&](AlignedVector<float>& all) {
+    return FloatBuffer(backend_, std::span(all).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+  };
+  mean_ = shard(moments.mean);
+  variance_ = shard(moments.variance);
+  if (!moments.smoothed.empty()) smoothed_ = shard(moments.smoothed);
+  backend_->upload(update_.data(), &last, sizeof last);
+  for (auto& outcome : outcomes_) outcome = backend_->message(sizeof(Update));
+}
+
+void Optimizer::begin() { backend_->zero(totals_.data(), totals_.bytes()); }
+
+void Optimizer::add_squares(ThreadPool& pool, const float* gradients) {
+  if (end_ > begin_) backend_->sum_of_squares(pool, end_ - begin_, gradients + begin_, &totals()->squares);
+}
+
+void Optimizer::update(ThreadPool& pool, const UpdateRule& rule, Parameters& p) {
+  auto* update = reinterpret_cast<Update*>(update_.data());
+  backend_->decide(rule, totals(), update);
+  if (end_ > begin_)
+    backend_->adam(pool, update, end_ - begin_, p.gradient_buffer().data() + begin_, mean_.data(), variance_.data(),
+                   p.value_buffer().data() + begin_, smoothed_.data());
+  check(begun_ - asked_ < kLate, "updates whose outcome nobody asks for");
+  outcomes_[begun_++ % kLate]->send(update);
+}
+
+Update Optimizer::outcome() {
+  check(asked_ < begun_, "the outcome of an update that was not begun");
+  Update update;
+  std::memcpy(&update, outcomes_[asked_++ % kLate]->receive(), sizeof update);
+  return update;
 }
 
 void Optimizer::upload() {
@@ -35,21 +71,12 @@ void Optimizer::download() {
   for (FloatBuffer* buffer : {&mean_, &variance_, &smoothed_}) buffer->download();
 }
 
-double Optimizer::norm(Runtime& runtime, int64_t n, const float* gradients) {
-  return std::sqrt(runtime.backend()->sum_of_squares(runtime.pool(), n, gradients));
-}
-
-void Optimizer::update(Runtime& runtime, Parameters& p, int64_t step, double rate, double gradient_scale) {
-  const Adam adam{.rate = static_cast<float>(rate),
-                  .beta1 = static_cast<float>(beta1_),
-                  .beta2 = static_cast<float>(beta2_),
-                  .eps = static_cast<float>(epsilon_),
-                  .correction1 = static_cast<float>(1 - std::pow(beta1_, static_cast<double>(step))),
-                  .correction2 = static_cast<float>(1 - std::pow(beta2_, static_cast<double>(step))),
-                  .grad_scale = static_cast<float>(gradient_scale),
-                  .smoothing = static_cast<float>(smoothing_)};
-  backend_->adam(runtime.pool(), adam, p.size(), p.gradient_buffer().data(), mean_.data(), variance_.data(),
-                 p.value_buffer().data(), smoothed_.data());
+double norm(Runtime& runtime, int64_t n, const float* x) {
+  const Buffer sum(runtime.backend(), sizeof(double));
+  runtime.backend()->sum_of_squares(runtime.pool(), n, x, reinterpret_cast<double*>(sum.data()));
+  double squares = 0;
+  runtime.backend()->download(&squares, sum.data(), sizeof squares);
+  return std::sqrt(squares);
 }
 
 }  // namespace nmt

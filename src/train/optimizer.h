@@ -1,10 +1,15 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <span>
 
+#include "base/aligned.h"
 #include "graph/runtime.h"
 #include "nn/parameters.h"
+#include "tensor/update.h"
 #include "train/train_options.h"
 
 namespace nmt {
@@ -13,36 +18,57 @@ namespace nmt {
 // scale * (d_model * warmup)^-0.5, this is equation 3 of "Attention Is All You Need".
 double learning_rate(const TrainOptions& options, int64_t step);
 
-// Adam (Kingma and Ba 2015) on flat buffers of the layout of Parameters::values(), with exponential smoothing of the
-// parameters on request: smoothed += weight * (value - smoothed) after each update, weight being
-// --exponential-smoothing.
+// What the options make of update `step`.
+UpdateRule update_rule(const TrainOptions& options, int64_t step);
+
+// What Adam (Kingma and Ba 2015) keeps of each parameter, in the layout of Parameters::values(), on the host.
+struct Moments {
+  AlignedVector<float> mean, variance;  // start at 0
+  AlignedVector<float> smoothed;        // empty without --exponential-smoothing
+
+  Moments(int64_t parameters, bool smooths)
+      : mean(static_cast<size_t>(parameters)), variance(mean.size()), smoothed(smooths ? mean.size() : 0) {}
+
+  // Smoothing, if there is any, starts from these values: those of a new model, or of a checkpoint that has no smoothed
+  // ones.
+  void start_smoothing(std::span<const float> values) {
+    if (!smoothed.empty()) std::ranges::copy(values, smoothed.begin());
+  }
+};
+
+// Updates parameters [begin, end) where a backend computes: adds up the loss, takes the gradient's norm, decides
+// (tensor/update.h) and updates, with exponential smoothing of the parameters on request: smoothed += weight * (value -
+// smoothed). The host waits for nothing of it before it asks for the outcome().
 class Optimizer {
  public:
-  // For this number of parameter values; both means start at 0. There is no smoothing before start_smoothing.
-  Optimizer(const TrainOptions& options, int64_t parameters, std::shared_ptr<Backend> backend = host_backend());
+  // `last`: the update that was made last, where this goes on from. The moments live as long as this object.
+  Optimizer(std::shared_ptr<Backend> backend, Moments& moments, int64_t begin, int64_t end, const Update& last = {});
 
-  // Euclidean norm of n gradients in the memory of the runtime's backend; the same bits whatever the number of threads.
-  static double norm(Runtime& runtime, int64_t n, const float* gradients);
+  // Begins an update; then add_loss() for each batch's loss, which lies where the backend computes.
+  void begin();
+  void add_loss(const float* loss) { backend_->add_to(loss, &totals()->loss); }
+  // When all gradients are there (pointers to the first of all parameters, as ever).
+  void add_squares(ThreadPool& pool, const float* gradients);
+  UpdateTotals* totals() const { return reinterpret_cast<UpdateTotals*>(totals_.data()); }
+  // Decides, updates and sets the gradients of [begin, end) to zero.
+  void update(ThreadPool& pool, const UpdateRule& rule, Parameters& parameters);
+  // Of the oldest update that was not asked for yet; of them there may be kLate at a time.
+  Update outcome();
+  static constexpr int kLate = 2;
 
-  // One update with gradients * gradient_scale at learning rate `rate`; sets the gradients to zero. step: the number of
-  // this update among those that were made, from 1 (it corrects the bias of the means, which start at 0).
-  void update(Runtime& runtime, Parameters& parameters, int64_t step, double rate, double gradient_scale);
-
-  // Smoothing starts from these values: those of a new model, or of a checkpoint that has no smoothed ones. Does
-  // nothing where the options ask for no smoothing.
-  void start_smoothing(std::span<const float> values);
-
-  // [parameters] each, on the host; see FloatBuffer for what that means on a device
-  std::span<float> mean() { return mean_.host(); }
-  std::span<float> variance() { return variance_.host(); }
-  std::span<float> smoothed() { return smoothed_.host(); }  // empty without smoothing, or before start_smoothing
-  void upload();
-  void download();
+  void upload();    // the moments
+  void download();  // and back
 
  private:
   std::shared_ptr<Backend> backend_;
-  double beta1_, beta2_, epsilon_, smoothing_;
+  int64_t begin_, end_;
   FloatBuffer mean_, variance_, smoothed_;
+  Buffer totals_, update_;
+  std::array<std::unique_ptr<Message>, kLate> outcomes_;
+  uint64_t begun_ = 0, asked_ = 0;  // updates
 };
+
+// Euclidean norm of n floats in the memory of the runtime's backend; the same bits whatever the number of threads.
+double norm(Runtime& runtime, int64_t n, const float* x);
 
 }  // namespace nmt

@@ -32,16 +32,7 @@ void on_signal(int number) {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-Runtime runtime_of(const TrainOptions& options) {
-  const auto backend = backend_of(only_device(options.devices));
-  const bool fast_bf16 = !backend->on_host() || cpu::has_fast_bf16();
-  const bool bf16 = options.precision == "bf16" || (options.precision == "auto" && fast_bf16);
-  return Runtime(threads_or_all(options.threads), bf16 ? DType::kBF16 : DType::kF32, false, backend);
-}
-
 constexpr size_t kBatchesAhead = 8;
-constexpr double kNormMemory = 0.99;   // of the running mean of gradient norms
-constexpr double kLargestNorm = 1e18;  // Adam's float32 variance holds the square
 
 // Removes what runs that were killed left half written: files that a run of this prefix writes, with AtomicFile's
 // ending .tmp.PID, where PID is no process.
@@ -73,7 +64,6 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
       valid_every_(Amount::parse("valid-freq", options.valid_freq)),
       save_every_(Amount::parse("save-freq", options.save_freq)),
       display_every_(Amount::parse("disp-freq", options.disp_freq)),
-      runtime_(runtime_of(options)),
       log_(options.log_json, options.quiet) {
   log::set_quiet(options_.quiet);
   if (!options_.log_file.empty()) log::copy_to_file(options_.log_file);
@@ -91,9 +81,8 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   model_->source_vocabulary = source_->bytes();
   model_->target_vocabulary = target_->bytes();
   model_->shared_vocabulary = source_ == target_;
-  model_->parameters.allocate(true, runtime_.backend());
-  optimizer_ = std::make_unique<Optimizer>(options_, model_->parameters.size(), runtime_.backend());
-  runtime_.seed = options_.seed;
+  replicas_ = std::make_unique<Replicas>(options_, *model_);
+  moments_ = std::make_unique<Moments>(model_->parameters.size(), options_.exponential_smoothing > 0);
 }
 
 std::string Trainer::prefix() const {
@@ -101,15 +90,15 @@ std::string Trainer::prefix() const {
 }
 
 std::span<const float> Trainer::served_values() {
-  const auto smoothed = optimizer_->smoothed();
-  return smoothed.empty() ? model_->parameters.values() : smoothed;
+  if (moments_->smoothed.empty()) return model_->parameters.values();
+  return moments_->smoothed;
 }
 
 void Trainer::load_data() {
   require(!options_.data.train_sets.empty(), "--train-sets is missing (see --help)");
   if (!options_.valid_sets.empty()) validator_ = std::make_unique<Validator>(options_, source_, target_);
   const double start = now();
-  corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, runtime_.pool().size());
+  corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, replicas_->first().pool().size());
   const auto& c = corpus_->counts();
   log::info("training data: {} pairs of {}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
             with_commas(c.read), with_commas(c.source_words), with_commas(c.target_words), now() - start);
@@ -123,7 +112,7 @@ uint64_t Trainer::batching() const {
 }
 
 void Trainer::resume(const std::string& checkpoint) try {
-  state_ = read_checkpoint(checkpoint, *model_, *optimizer_);
+  state_ = read_checkpoint(checkpoint, *model_, *moments_);
   require(state_.seed == options_.seed, "{} was made with --seed {}", checkpoint, state_.seed);
   require(state_.corpus == corpus_->fingerprint(), "{} was made with other training data or --max-length", checkpoint);
   log::info("resumed from {} at update {}", checkpoint, state_.progress.updates);
@@ -141,7 +130,7 @@ void Trainer::resume(const std::string& checkpoint) try {
 
 void Trainer::start() {
   model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
-  optimizer_->start_smoothing(model_->parameters.values());
+  moments_->start_smoothing(model_->parameters.values());
 }
 
 void Trainer::start_or_resume() {
@@ -154,12 +143,12 @@ void Trainer::start_or_resume() {
     state_.batching = batching();
     start();
   }
-  optimizer_->upload();
-  parameters_changed();
+  replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
   auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
   log::info("model: {} parameters; {} precision; {}; {} threads; {} kernels", with_commas(model_->parameters.size()),
-            name_of(runtime_.compute()), runtime_.backend()->name(), runtime_.pool().size(), cpu::instruction_set());
+            name_of(replicas_->first().compute()), replicas_->names(), replicas_->first().pool().size(),
+            cpu::instruction_set());
 }
 
 std::vector<Batch> Trainer::next_batches(Step& step) {
@@ -180,48 +169,30 @@ std::vector<Batch> Trainer::next_batches(Step& step) {
   return batches;
 }
 
-// Adds up the gradients of the mean loss over all target tokens of the update.
-void Trainer::accumulate(const std::vector<Batch>& batches, Step& step) {
-  const float weight = 1.f / static_cast<float>(step.tokens);
-  // Each batch of an update draws masks of its own.
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const Batch& b = batches[i];
-    runtime_.step = static_cast<uint32_t>(state_.progress.updates * options_.optimizer_delay + static_cast<int64_t>(i));
-    const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
-    Graph graph(runtime_, fusion_rules());
-    Leaves leaves(graph, model_->parameters, true);
-    const Expr loss = model_->transformer.loss(leaves, input, &weight, options_.label_smoothing);
-    graph.backward(loss);
-    graph.run({loss});
-    step.loss += graph.scalar(loss);
-  }
-  step.norm = Optimizer::norm(runtime_, model_->parameters.size(), model_->parameters.gradient_buffer().data());
+// Each batch of an update draws dropout masks of its own.
+void Trainer::accumulate(const std::vector<Batch>& batches, const Step& step) {
+  replicas_->accumulate(batches, step.tokens, state_.progress.updates * options_.optimizer_delay);
 }
 
-void Trainer::apply(const Step& step) {
+Update Trainer::settle(size_t begun) {
   auto& s = state_;
-  const bool finite = std::isfinite(step.loss) && step.norm < kLargestNorm;
-  const bool exploded =
-      finite && options_.skip_factor > 0 && s.mean_norm > 0 && step.norm > options_.skip_factor * s.mean_norm;
-  if (!finite || exploded) {
-    model_->parameters.gradient_buffer().zero();
+  Update update;
+  while (begun_.size() > begun) {
+    const Step step = std::move(begun_.front());
+    begun_.pop_front();
+    update = replicas_->outcome();
+    for (TrainingSums* sums : {&s.shown, &s.epoch})
+      if (std::isfinite(update.loss)) sums->loss += update.loss * static_cast<double>(step.tokens);
+    s.mean_norm = update.mean_norm;
+    s.skipped_in_row = update.made ? 0 : s.skipped_in_row + 1;
+    if (update.made) continue;
     ++s.skipped;
-    ++s.skipped_in_row;
     log_.event(s.progress, "warning",
-               fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", s.progress.updates,
-                           step.loss, step.norm, s.skipped));
-    if (s.skipped_in_row >= options_.skip_limit)
-      fail("{} updates in a row were skipped; {}", s.skipped_in_row,
-           saved_at_ < 0 ? "there is no good checkpoint yet"
-                         : fmt::format("the last good checkpoint is {}.state, of update {}", prefix(), saved_at_));
-    return;
+               fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", step.number, update.loss,
+                           update.norm, s.skipped));
+    if (s.skipped_in_row >= options_.skip_limit) fail("{} updates in a row were skipped", s.skipped_in_row);
   }
-  s.skipped_in_row = 0;
-  s.mean_norm = s.mean_norm == 0 ? step.norm : kNormMemory * s.mean_norm + (1 - kNormMemory) * step.norm;
-  const bool clip = options_.clip_norm > 0 && step.norm > options_.clip_norm;
-  optimizer_->update(runtime_, model_->parameters, s.progress.updates - s.skipped,
-                     learning_rate(options_, s.progress.updates), clip ? options_.clip_norm / step.norm : 1);
-  runtime_.parameters_changed();
+  return update;
 }
 
 void Trainer::count(const Step& step) {
@@ -233,7 +204,6 @@ void Trainer::count(const Step& step) {
   p.epoch_ended = step.epoch_ended;
   state_.position = step.next;
   for (TrainingSums* sums : {&state_.shown, &state_.epoch}) {
-    if (std::isfinite(step.loss)) sums->loss += step.loss * static_cast<double>(step.tokens);
     sums->tokens += step.tokens;
     sums->wait += step.wait;
   }
@@ -245,13 +215,13 @@ void Trainer::count_seconds(double seconds) {
   state_.epoch.seconds += seconds;
 }
 
-void Trainer::display(const Step& step, std::map<std::string, double> part_norms) {
+void Trainer::display(const Update& update, std::map<std::string, double> part_norms) {
   auto& s = state_.shown;
   const double tokens = static_cast<double>(std::max<int64_t>(1, s.tokens)), time = std::max(1e-9, s.seconds);
   log_.update(state_.progress, {.cost = s.loss / tokens,
                                 .seconds = s.seconds,
                                 .tokens_per_second = static_cast<double>(s.tokens) / time,
-                                .gradient_norm = step.norm,
+                                .gradient_norm = update.norm,
                                 .learning_rate = learning_rate(options_, state_.progress.updates),
                                 .wait_share = s.wait / time,
                                 .padded_share = s.counts.padded_share(),
@@ -259,31 +229,20 @@ void Trainer::display(const Step& step, std::map<std::string, double> part_norms
   s = {};
 }
 
-// On the host.
-void Trainer::parameters_changed() {
-  model_->parameters.value_buffer().upload();
-  runtime_.parameters_changed();
-}
-
-void Trainer::bring_to_host() {
-  model_->parameters.value_buffer().download();
-  optimizer_->download();
-}
-
 void Trainer::validate() {
-  bring_to_host();
+  replicas_->download();
   const auto served = served_values();
   std::vector<float> trained;  // put back afterwards
-  if (!optimizer_->smoothed().empty()) {
+  if (!moments_->smoothed.empty()) {
     const auto values = model_->parameters.values();
     trained.assign(values.begin(), values.end());
     std::ranges::copy(served, values.begin());
-    parameters_changed();
+    replicas_->upload_values();
   }
-  const auto measured = validator_->measure(runtime_, *model_, state_.progress.updates);
+  const auto measured = validator_->measure(replicas_->first(), *model_, state_.progress.updates);
   if (!trained.empty()) {
     std::ranges::copy(trained, model_->parameters.values().begin());
-    parameters_changed();
+    replicas_->upload_values();
   }
   for (const auto& metric : options_.valid_metrics) {
     const double value = measured.at(metric);
@@ -309,7 +268,7 @@ void Trainer::remove_checkpoints() {
 }
 
 void Trainer::save(bool numbered) {
-  bring_to_host();
+  replicas_->download();
   const auto served = served_values();
   const bool by_epoch = save_every_.unit == Amount::Unit::kEpochs;
   if (numbered && (!by_epoch || state_.progress.epoch_ended)) {
@@ -321,7 +280,7 @@ void Trainer::save(bool numbered) {
                              options_.keep_last);
   }
   model_->save(options_.model_path, served);
-  write_checkpoint(prefix() + ".state", *model_, *optimizer_, state_, dump_);
+  write_checkpoint(prefix() + ".state", *model_, *moments_, state_, dump_);
   saved_at_ = state_.progress.updates;
   log_.event(state_.progress, "save",
              fmt::format("saved {} at update {}", options_.model_path, state_.progress.updates));
@@ -349,12 +308,26 @@ void Trainer::run() {
   std::signal(SIGXFSZ, SIG_IGN);    // a file that may not grow is an error like a full disk
   AtomicFile(prefix() + ".state");  // can be written: known now, not after hours
   remove_leftovers(prefix());
-  Profile& profile = runtime_.profile;
-  profile.times_ops = options_.profile;
+  replicas_->first().profile.times_ops = options_.profile;
   load_data();
   start_or_resume();
   if (options_.restart) remove_checkpoints();
   training = 1;
+  try {
+    train();
+  } catch (const UserError&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string checkpoint =
+        saved_at_ < 0 ? "there is no good checkpoint yet"
+                      : fmt::format("the last good checkpoint is {}.state, of update {}", prefix(), saved_at_);
+    fail("{}; {}", error.what(), checkpoint);
+  }
+  if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
+}
+
+void Trainer::train() {
+  Profile& profile = replicas_->first().profile;
   TrainingProgress looked = state_.progress;  // when it was last asked whether to show an update
   while (!finished()) {
     double since = now();
@@ -363,6 +336,7 @@ void Trainer::run() {
       count_seconds(time - std::exchange(since, time));
     };
     const TrainingProgress before = state_.progress;
+    const TrainingProgress& p = state_.progress;
     Step step;
     profile.enter("data");
     const auto batches = next_batches(step);
@@ -371,31 +345,38 @@ void Trainer::run() {
     profile.enter("update");
     count(step);
     clock();
-    const TrainingProgress& p = state_.progress;
     const bool shows = display_every_.crossed(std::exchange(looked, p), p) || p.updates == 1;
     auto norms = shows && options_.log_gradients ? part_norms() : std::map<std::string, double>();
-    apply(step);  // the gradients are gone now
+    replicas_->update(update_rule(options_, p.updates));  // the gradients are gone now
+    step.number = p.updates;
+    begun_.push_back(step);
     clock();
 
     profile.enter("log");
-    if (shows) display(step, std::move(norms));
+    const bool ends = finished();
+    const bool validates = validator_ != nullptr && (valid_every_.crossed(before, p) || ends);
+    const bool saves = save_every_.crossed(before, p) || ends;
+    // A device computes the update while the host goes on to the next one, unless somebody asks now how it went.
+    const bool asks = replicas_->on_host() || shows || step.epoch_ended || validates || saves;
+    const Update update = settle(asks ? 0 : 1);
+    clock();
+    if (shows) display(update, std::move(norms));
     log_.bar(p, done_share());
     if (step.epoch_ended) report_epoch();
     profile.enter("validation");
-    const bool ends = finished();
-    if (validator_ != nullptr && (valid_every_.crossed(before, p) || ends)) validate();
+    if (validates) validate();
     profile.enter("saving");
-    const bool saves = save_every_.crossed(before, p) || finished();
-    if (saves || stop_signal != 0) save(saves);
-    if (stop_signal != 0) {
+    const bool numbered = saves || finished(), stops = stop_signal != 0;
+    settle(numbered || stops ? 0 : 1);
+    if (numbered || stops) save(numbered);
+    if (stops) {
       log::info("stopped by signal {} at update {}; run again to go on", static_cast<int>(stop_signal), p.updates);
-      if (options_.profile) fmt::print("{}", runtime_.profile_table());
+      if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
       throw Exit{128 + stop_signal};
     }
   }
   log::info("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
             state_.progress.epochs, with_commas(state_.progress.tokens));
-  if (options_.profile) fmt::print("{}", runtime_.profile_table());
 }
 
 }  // namespace nmt

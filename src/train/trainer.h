@@ -1,7 +1,10 @@
 #pragma once
 
+#include <deque>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "graph/runtime.h"
 #include "nn/model.h"
@@ -9,6 +12,7 @@
 #include "text/prefetch.h"
 #include "train/checkpoint_state.h"
 #include "train/optimizer.h"
+#include "train/replicas.h"
 #include "train/train_log.h"
 #include "train/train_options.h"
 #include "train/validator.h"
@@ -35,33 +39,31 @@ class Trainer {
 
  private:
   struct Step {
-    double loss = 0;  // smoothed, a target token
-    double norm = 0;  // of the gradient
+    int64_t number = 0;  // of the update, from 1
     int64_t tokens = 0, sentences = 0;
     double wait = 0;  // seconds, for the batches
     Position next;
     bool epoch_ended = false;
   };
 
+  void train();
   void load_data();
   void start();  // a new model
   void start_or_resume();
   void resume(const std::string& checkpoint);
   uint64_t batching() const;
   std::vector<Batch> next_batches(Step& step);
-  void accumulate(const std::vector<Batch>& batches, Step& step);
-  void apply(const Step& step);  // updates the parameters, or skips; sets the gradients to zero
+  void accumulate(const std::vector<Batch>& batches, const Step& step);
   void count(const Step& step);
   void count_seconds(double seconds);
-  void display(const Step& step, std::map<std::string, double> part_norms);
+  Update settle(size_t begun = 0);  // waits for updates till only so many are under way; the last one's outcome
+  void display(const Update& update, std::map<std::string, double> part_norms);
   void report_epoch();
   void validate();
   void save(bool numbered);
   void remove_checkpoints();
   bool finished() const;
-  double done_share() const;  // in [0, 1]; negative: the training has no end
-  void parameters_changed();
-  void bring_to_host();                    // parameters and the optimizer's state
+  double done_share() const;               // in [0, 1]; negative: the training has no end
   std::span<const float> served_values();  // smoothed parameters where there are such
   std::map<std::string, double> part_norms();
   std::string prefix() const;
@@ -70,10 +72,11 @@ class Trainer {
   std::string dump_;
   std::vector<Amount> ends_;
   Amount valid_every_, save_every_, display_every_;
-  Runtime runtime_;
   std::shared_ptr<const Vocab> source_, target_;
   std::unique_ptr<Model> model_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Moments> moments_;
+  std::unique_ptr<Replicas> replicas_;
+  std::deque<Step> begun_;  // updates whose outcome is not known yet
   std::shared_ptr<const Corpus> corpus_;
   std::unique_ptr<Prefetch<TrainingBatch>> batches_;
   std::unique_ptr<Validator> validator_;

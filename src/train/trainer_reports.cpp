@@ -50,8 +50,7 @@ std::map<std::string, double> Trainer::part_norms() {
     std::string part = e.name.substr(0, e.name.rfind('.'));
     for (const char* inner : {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".norm"})
       if (part.ends_with(inner)) part.erase(part.rfind('.'));
-    const double norm =
-        Optimizer::norm(runtime_, e.shape.elements(), model_->parameters.gradient_buffer().data() + e.offset);
+    const double norm = replicas_->gradient_norm(e.offset, e.shape.elements());
     squares[part] += norm * norm;
   }
   for (auto& [part, value] : squares) value = std::sqrt(value);
@@ -70,6 +69,7 @@ void Trainer::report_epoch() {
 void Trainer::dry_run() {
   load_data();
   start();
+  replicas_->start(*moments_, {});
   const int64_t n = model_->parameters.size();
   BatchStream stream(corpus_, options_.data, options_.seed);
   int64_t updates = 0, in_update = 0, tokens = 0;
@@ -86,6 +86,9 @@ void Trainer::dry_run() {
     if (size(next.batch) > size(largest)) largest = std::move(next.batch);
   }
 
+  const Runtime& runtime = replicas_->first();
+  UpdateRule still = update_rule(options_, 1);
+  still.rate = 0;
   // The largest batch is planned and run once for memory, and again for time.
   double seconds = 0;
   Step step;
@@ -94,8 +97,8 @@ void Trainer::dry_run() {
   for (int pass = 0; pass < 2; ++pass) {
     const auto start = std::chrono::steady_clock::now();
     accumulate({largest}, step);
-    optimizer_->update(runtime_, model_->parameters, 1, 0, 0);
-    runtime_.parameters_changed();
+    replicas_->update(still);
+    replicas_->outcome();
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   const double rate = static_cast<double>(step.tokens) / seconds;
@@ -103,8 +106,8 @@ void Trainer::dry_run() {
   fmt::print(
       "memory: parameters, gradients and optimizer {:.1f} MB, packed matrices {:.1f} MB, largest batch {:.1f} MB, "
       "scratch of threads and graph {:.1f} MB\n",
-      megabytes(n * (optimizer_->smoothed().empty() ? 16 : 20)), megabytes(runtime_.packed_bytes()),
-      megabytes(runtime_.arena_bytes()), megabytes(scratch_since(heap, runtime_)));
+      megabytes(n * (moments_->smoothed.empty() ? 16 : 20)), megabytes(runtime.packed_bytes()),
+      megabytes(runtime.arena_bytes()), megabytes(scratch_since(heap, runtime)));
   fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", largest.sentences(), largest.source_words(),
              largest.target_words());
   fmt::print("epoch: {} updates, {} target tokens\n", with_commas(updates), with_commas(tokens));
@@ -127,7 +130,8 @@ void Trainer::dry_run() {
 void Trainer::dump_plan() {
   load_data();
   start_or_resume();
-  runtime_.profile.times_ops = true;
+  Runtime& runtime = replicas_->first();
+  runtime.profile.times_ops = true;
   Step step;
   const auto batches = next_batches(step);
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts again from here
@@ -135,12 +139,12 @@ void Trainer::dump_plan() {
   const int64_t heap = allocated();
   accumulate(batches, step);
   const Memory after = memory();
-  const int64_t planned = runtime_.arena_bytes() + runtime_.packed_bytes(), rest = scratch_since(heap, runtime_);
-  fmt::print("{}", runtime_.plan_table());
+  const int64_t planned = runtime.arena_bytes() + runtime.packed_bytes(), rest = scratch_since(heap, runtime);
+  fmt::print("{}", runtime.plan_table());
   fmt::print(
       "arena {:.1f} MB, packed matrices {:.1f} MB, scratch of threads and graph {:.1f} MB, together {:.1f} MB; peak "
       "memory rose by {:.1f} MB, and {:.1f} MB of code was loaded\n",
-      megabytes(runtime_.arena_bytes()), megabytes(runtime_.packed_bytes()), megabytes(rest), megabytes(planned + rest),
+      megabytes(runtime.arena_bytes()), megabytes(runtime.packed_bytes()), megabytes(rest), megabytes(planned + rest),
       megabytes(after.peak - before.now - (after.files - before.files)), megabytes(after.files - before.files));
 }
 

@@ -5,6 +5,7 @@
 
 #include "tensor/arguments.h"
 #include "tensor/dtype.h"
+#include "tensor/update.h"
 
 // SIMD kernels (Highway, chosen at run time for AVX2 or AVX-512). Each works on a range of rows or items
 // in the calling thread; ops split the range with ThreadPool::parallel_for in chunks that do not depend on the number

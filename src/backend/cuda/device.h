@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tensor/message.h"
 
 struct CUstream_st;
 
@@ -25,8 +28,9 @@ struct DeviceInfo {
 // not null, says so in a few words.
 std::vector<DeviceInfo> devices(std::string* why = nullptr);
 
-// Throws Error, naming the kernel, for what its launch reports.
+// Throws Error, naming the kernel, for what its launch reports; and for what is not even tried.
 void check_launch(const char* kernel);
+[[noreturn]] void refuse_launch(const char* kernel, const char* why);
 
 // One device, and a stream on it: what is begun on a device is done in that order. Failures of the device are an Error
 // that names what was going on.
@@ -53,6 +57,7 @@ class Device {
   // Waits for all that was begun before; then `to` is filled.
   void download(void* to, const void* from, size_t bytes);
   void synchronize();
+  std::unique_ptr<Message> message(size_t bytes);
 
  private:
   int index_;

@@ -5,6 +5,7 @@
 #include "backend/cuda/device.h"
 #include "tensor/arguments.h"
 #include "tensor/dtype.h"
+#include "tensor/update.h"
 
 // Kernels on a device, each begun on a stream; all pointers are device memory. They compute what those of the same name
 // in backend/cpu/kernels.h do, on whole tensors: row-major, `T` the dtype of activations (kF32 or kBF16), arithmetic,
@@ -105,8 +106,12 @@ void dropout_segments(Stream s, DType t, int heads, int64_t queries, int64_t key
 
 // ---- updates
 // ------------------------------------------------------------------------------------------------------------------
-// Adam on n elements; average may be null.
-void adam(Stream s, const Adam& a, int64_t n, float* g, float* m, float* v, float* p, float* average);
+// *update = decide(rule, *totals, *update).
+void decide(Stream s, const UpdateRule& rule, const UpdateTotals* totals, Update* update);
+// The update that was decided on, on n elements: Adam, or where it is skipped only g = 0. average may be null.
+void adam(Stream s, const Update* update, int64_t n, float* g, float* m, float* v, float* p, float* average);
+// *sum += *x.
+void add_to(Stream s, const float* x, double* sum);
 // *sum = the sum of squares, added up in float64. room: sum_of_squares_room(n) doubles.
 int64_t sum_of_squares_room(int64_t n);
 void sum_of_squares(Stream s, int64_t n, const float* x, double* room, double* sum);

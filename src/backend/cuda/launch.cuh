@@ -31,6 +31,7 @@ template <class... Parameters, class... Arguments>
 void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, void (*kernel)(Parameters...),
             Arguments... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  if (grid.x > INT32_MAX || grid.y > UINT16_MAX || grid.z > UINT16_MAX) refuse_launch(name, "too many blocks");
   const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
 #ifdef NMT_CUDA_EMULATION
   emulation::run(name, blocks, grid.threads, grid.shared, [&] { kernel(static_cast<Parameters>(arguments)...); });

@@ -1,18 +1,27 @@
-#include <cmath>
-
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/vectors.cuh"
 
 namespace nmt::cuda {
 namespace {
 
+__global__ void decide_kernel(UpdateRule rule, const UpdateTotals* totals, Update* update) {
+  if (threadIdx.x == 0) *update = nmt::decide(rule, *totals, *update);
+}
+
 // p -= rate * (m / correction1) / (sqrt(v / correction2) + eps), with the corrections in `rate` and `root_factor`.
 template <int N>
-__global__ void adam_kernel(Adam a, float rate, float root_factor, int64_t n, float* g, float* m, float* v, float* p,
-                            float* average) {
+__global__ void adam_kernel(const Update* update, int64_t n, float* g, float* m, float* v, float* p, float* average) {
   const int64_t first = N * global_thread(), count = n - first;
   if (count <= 0) return;
-  float gradient[N], m1[N], v1[N], p1[N];
+  float gradient[N];
+  if (!update->made) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) gradient[i] = 0;
+    return store(gradient, count, g + first);
+  }
+  const Adam a = update->adam;
+  const float rate = a.rate / a.correction1, root_factor = 1 / sqrtf(a.correction2);
+  float m1[N], v1[N], p1[N];
   load(g + first, count, gradient);
   load(m + first, count, m1);
   load(v + first, count, v1);
@@ -37,14 +46,25 @@ __global__ void adam_kernel(Adam a, float rate, float root_factor, int64_t n, fl
   store(smooth, count, average + first);
 }
 
+__global__ void add_to_kernel(const float* x, double* sum) {
+  if (threadIdx.x == 0) *sum += *x;
+}
+
+constexpr Grid kOneWarp = {.threads = kWarp};
+
 }  // namespace
 
-void adam(Stream s, const Adam& a, int64_t n, float* g, float* m, float* v, float* p, float* average) {
+void decide(Stream s, const UpdateRule& rule, const UpdateTotals* totals, Update* update) {
+  launch("decide", s, kOneWarp, decide_kernel, rule, totals, update);
+}
+
+void adam(Stream s, const Update* update, int64_t n, float* g, float* m, float* v, float* p, float* average) {
   with_vectors<4>(aligned(g, m, v, p, average), [&](auto size) {
     constexpr int N = size;
-    launch("adam", s, flat_grid(n, N), adam_kernel<N>, a, a.rate / a.correction1, 1 / std::sqrt(a.correction2), n, g, m,
-           v, p, average);
+    launch("adam", s, flat_grid(n, N), adam_kernel<N>, update, n, g, m, v, p, average);
   });
 }
+
+void add_to(Stream s, const float* x, double* sum) { launch("add_to", s, kOneWarp, add_to_kernel, x, sum); }
 
 }  // namespace nmt::cuda

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "backend/cuda/launch.cuh"
 #include "base/error.h"
 #include "tests/catch.h"
+#include "tests/variable.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -20,17 +20,9 @@
 using namespace nmt;
 using namespace nmt::cuda;
 using Catch::Matchers::Contains;
+using nmt::testing::Variable;
 
 namespace {
-
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 __global__ void write_byte(std::byte* at) { *at = std::byte{1}; }
 

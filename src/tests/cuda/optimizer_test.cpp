@@ -23,8 +23,13 @@ TEST_CASE("cuda: Adam agrees with the CPU's") {
   void *at_g = on(g, shift), *at_m = on(m), *at_v = on(v), *at_p = on(p), *at_average = on(average);
   const auto f32 = [](void* at) { return static_cast<float*>(at); };
   const auto count = static_cast<int64_t>(n);
-  cuda::adam(on.stream(), a, count, f32(at_g), f32(at_m), f32(at_v), f32(at_p), averaged ? f32(at_average) : nullptr);
-  cpu::adam(a, 0, count, g.f32(), m.f32(), v.f32(), p.f32(), averaged ? average.f32() : nullptr);
+  const std::vector<Update> update(1, {.made = GENERATE(true, false), .adam = a});
+  cuda::adam(on.stream(), on(update), count, f32(at_g), f32(at_m), f32(at_v), f32(at_p),
+             averaged ? f32(at_average) : nullptr);
+  if (update[0].made)
+    cpu::adam(a, 0, count, g.f32(), m.f32(), v.f32(), p.f32(), averaged ? average.f32() : nullptr);
+  else
+    g = Array(DType::kF32, std::vector<double>(n, 0));
   const auto check = [&](const void* at, const Array& expected, double relative, double absolute) {
     Array x(DType::kF32, n);
     on.read(at, x);

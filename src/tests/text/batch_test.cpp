@@ -68,6 +68,28 @@ TEST_CASE("padding is what it costs by hand") {
   CHECK(Batch{}.source_padding() == 0);
 }
 
+TEST_CASE("parts of a batch are its pairs in their order, of about as many tokens each") {
+  const Batch batch = batch_of({{5, 2}, {3, 7}, {4, 6}, {9, 9}, {1, 1}, {2, 2}, {30, 30}, {1, 2}});
+  for (const int64_t n : {1, 2, 3, 8, 20}) {
+    Batch all;
+    for (int64_t i = 0; i < n; ++i) {
+      const Batch part = batch.part(i, n);
+      for (size_t s = 0; s < part.pairs.size(); ++s) {
+        all.source.insert(all.source.end(), part.source.begin() + part.source_begin[s],
+                          part.source.begin() + part.source_begin[s + 1]);
+        all.target.insert(all.target.end(), part.target.begin() + part.target_begin[s],
+                          part.target.begin() + part.target_begin[s + 1]);
+        all.close_pair(part.pairs[s]);
+      }
+      // No further from its share than a pair's tokens.
+      const int64_t words = part.source_words() + part.target_words(), whole = 114;
+      CHECK(std::abs(words - whole / n) <= 60);
+    }
+    CHECK(all == batch);
+  }
+  CHECK(batch_of({{1, 1}, {1, 1}, {1, 1}, {1, 1}}).part(1, 2).pairs == std::vector<int64_t>{2, 3});
+}
+
 TEST_CASE("batches are cut at each of the limits") {
   const std::vector<PairLength> lengths{{3, 1}, {1, 1}, {1, 4}, {9, 9}, {1, 1}};
   const std::vector<uint32_t> order{0, 1, 2, 3, 4};

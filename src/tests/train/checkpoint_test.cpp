@@ -25,19 +25,16 @@ std::unique_ptr<Model> make_model(const ModelConfig& config, uint64_t seed) {
   return model;
 }
 
-Optimizer make_optimizer(const Model& model, double smoothing, float value) {
-  TrainOptions options;
-  options.exponential_smoothing = smoothing;
-  Optimizer optimizer(options, model.parameters.size());
-  optimizer.start_smoothing(model.parameters.values());
-  for (auto buffer : {optimizer.mean(), optimizer.variance(), optimizer.smoothed()})
-    for (float& v : buffer) v = value += 0.5f;
-  return optimizer;
+Moments make_moments(const Model& model, bool smooths, float value) {
+  Moments moments(model.parameters.size(), smooths);
+  for (auto* buffer : {&moments.mean, &moments.variance, &moments.smoothed})
+    for (float& v : *buffer) v = value += 0.5f;
+  return moments;
 }
 
-std::string error_of(const std::string& path, Model& model, Optimizer& optimizer) {
+std::string error_of(const std::string& path, Model& model, Moments& moments) {
   try {
-    read_checkpoint(path, model, optimizer);
+    read_checkpoint(path, model, moments);
   } catch (const UserError& error) {
     return error.what();
   }
@@ -67,18 +64,18 @@ TrainingState some_state() {
 TEST_CASE("a checkpoint holds every bit of the state") {
   const TempFolder folder;
   const std::string path = folder / "state", again = folder / "again";
-  const double smoothing = GENERATE(0, 0.1);
+  const bool smoothing = GENERATE(false, true);
   const auto model = make_model(small_config(), 1);
-  Optimizer optimizer = make_optimizer(*model, smoothing, 1);
-  write_checkpoint(path, *model, optimizer, some_state(), "seed = 1\n");
+  Moments moments = make_moments(*model, smoothing, 1);
+  write_checkpoint(path, *model, moments, some_state(), "seed = 1\n");
 
   const auto other = make_model(small_config(), 2);
-  Optimizer blank = make_optimizer(*other, smoothing, 100);
+  Moments blank = make_moments(*other, smoothing, 100);
   const TrainingState state = read_checkpoint(path, *other, blank);
   CHECK(std::ranges::equal(other->parameters.values(), model->parameters.values()));
-  CHECK(std::ranges::equal(blank.mean(), optimizer.mean()));
-  CHECK(std::ranges::equal(blank.variance(), optimizer.variance()));
-  CHECK(std::ranges::equal(blank.smoothed(), optimizer.smoothed()));
+  CHECK(std::ranges::equal(blank.mean, moments.mean));
+  CHECK(std::ranges::equal(blank.variance, moments.variance));
+  CHECK(std::ranges::equal(blank.smoothed, moments.smoothed));
   CHECK(state.progress.seconds == 0.1);
   CHECK(state.position == some_state().position);
   // The same file again: nothing of the state was lost.
@@ -89,42 +86,42 @@ TEST_CASE("a checkpoint holds every bit of the state") {
 TEST_CASE("exponential smoothing may begin at a resume") {
   const TempFolder folder;
   const auto model = make_model(small_config(), 1);
-  Optimizer plain = make_optimizer(*model, 0, 1), smooth = make_optimizer(*model, 0.1, 1);
+  Moments plain = make_moments(*model, false, 1), smooth = make_moments(*model, true, 1);
   write_checkpoint(folder / "state", *model, plain, {}, "");
   read_checkpoint(folder / "state", *model, smooth);
-  CHECK(std::ranges::equal(smooth.smoothed(), model->parameters.values()));
+  CHECK(std::ranges::equal(smooth.smoothed, model->parameters.values()));
 }
 
 TEST_CASE("a checkpoint of something else is refused, and says of what") {
   const TempFolder folder;
   const std::string path = folder / "state";
   const auto model = make_model(small_config(), 1);
-  Optimizer optimizer = make_optimizer(*model, 0, 1);
-  write_checkpoint(path, *model, optimizer, some_state(), "");
+  Moments moments = make_moments(*model, false, 1);
+  write_checkpoint(path, *model, moments, some_state(), "");
 
   ModelConfig wider = small_config();
   wider.dim_ffn = 13;
   const auto other = make_model(wider, 1);
-  Optimizer its = make_optimizer(*other, 0, 1);
+  Moments its = make_moments(*other, false, 1);
   CHECK(error_of(path, *other, its) == path + " belongs to another model: its configuration differs");
   model->source_vocabulary = model->target_vocabulary = "another vocabulary";
-  CHECK(error_of(path, *model, optimizer) == path + " belongs to another vocabulary");
+  CHECK(error_of(path, *model, moments) == path + " belongs to another vocabulary");
   model->source_vocabulary = model->target_vocabulary = "the vocabulary";
-  CHECK(error_of(path, *model, optimizer) == "read");
+  CHECK(error_of(path, *model, moments) == "read");
   model->save(path, model->parameters.values());
-  CHECK(error_of(path, *model, optimizer) == path + " is a model without the state of its training");
+  CHECK(error_of(path, *model, moments) == path + " is a model without the state of its training");
 }
 
 TEST_CASE("a checkpoint that is cut off or damaged is never taken for a whole one") {
   const TempFolder folder;
   const std::string path = folder / "state";
   const auto model = make_model(small_config(), 1);
-  Optimizer optimizer = make_optimizer(*model, 0, 1);
-  write_checkpoint(path, *model, optimizer, some_state(), "");
+  Moments moments = make_moments(*model, false, 1);
+  write_checkpoint(path, *model, moments, some_state(), "");
   const std::string whole = read_file(path);
   const auto check_refused = [&](const std::string& content) {
     std::ofstream(path, std::ios::binary) << content;
-    CHECK(error_of(path, *model, optimizer).starts_with(path));
+    CHECK(error_of(path, *model, moments).starts_with(path));
   };
   for (size_t size = 0; size < whole.size(); size += 1 + whole.size() / 97) check_refused(whole.substr(0, size));
   check_refused(whole.substr(0, whole.size() - 1));

@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "tests/device.h"
 #include "tests/train/training_fixture.h"
+#include "tests/variable.h"
 
 using namespace nmt;
 using namespace nmt::testing;
@@ -95,6 +96,91 @@ TEST_CASE("a device trains as the host does, again to the bit, and goes on where
   folder.fresh(there, "4u");
   CHECK(folder.further(there, "10u") == tensors);
 }
+
+// On a machine with at least four devices, or emulated ones.
+TEST_CASE("several devices train as the host does, again to the bit, and go on where others stopped") {
+  const Variable four("NMT_EMULATED_DEVICES", "4");
+  if (test_device("3") == nullptr) return;
+  const TrainingFolder folder;
+  TrainOptions here = folder.options();
+  here.model.dropout = 0;
+  here.exponential_smoothing = 0.05;
+  here.clip_norm = 1;
+  here.optimizer_delay = 2;
+  here.disp_freq = "1u";
+  here.log_gradients = true;
+  here.log_json = folder / "here.json";
+  const std::vector<std::string> devices = GENERATE(values<std::vector<std::string>>({{"0", "1"}, {"3", "0", "1"}}));
+  TrainOptions there = here;
+  there.devices = devices;
+  there.log_json = folder / "there.json";
+  const Tensors host = folder.fresh(here, "10u");
+  const Tensors tensors = folder.fresh(there, "10u");
+  const auto expected = costs(here.log_json), found = costs(there.log_json);
+  REQUIRE(found.size() == 10);
+  for (const auto& [update, cost] : expected) CHECK(found.at(update) == Approx(cost).epsilon(1e-4));
+  CHECK(difference(tensors, host) < 0.02);  // Adam's first steps are signs of gradients
+  const auto norms_of = [](const std::string& log) {
+    return nlohmann::json::parse(read_lines(log).front()).at("gradient_norms").get<std::map<std::string, double>>();
+  };
+  for (const auto& [part, norm] : norms_of(here.log_json))
+    CHECK(norms_of(there.log_json).at(part) == Approx(norm).epsilon(1e-4));
+  set_thread_order(7);
+  CHECK(folder.fresh(there, "10u") == tensors);
+  set_thread_order(0);
+  folder.fresh(there, "4u");
+  CHECK(folder.further(there, "10u") == tensors);
+  folder.fresh(here, "4u");
+  CHECK(difference(folder.further(there, "10u"), host) < 0.02);
+  there.model.dropout = 0.1;
+  there.data.mini_batch = 2;  // some devices have nothing to do
+  CHECK((folder.fresh(there, "6u") == folder.fresh(there, "6u")));
+}
+
+TEST_CASE("devices that cannot work together are refused") {
+  const Variable two("NMT_EMULATED_DEVICES", "2");
+  if (test_device("1") == nullptr) return;
+  const auto refusal = [](const std::vector<std::string>& devices) {
+    try {
+      backends_of(devices);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refusal({"0", "1"}).empty());
+  CHECK(refusal({"0", "1", "0"}) == "--devices: 0 is given twice");
+  CHECK(refusal({"0", "cpu"}) == "--devices: the CPU and GPUs are not used together");
+  CHECK(refusal({"0", "2"}).find("there is no device 2") != std::string::npos);
+}
+
+#ifdef NMT_CUDA_EMULATION
+TEST_CASE("a device that fails is named, with what it did and the last checkpoint") {
+  const Variable two("NMT_EMULATED_DEVICES", "2");
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.devices = GENERATE(values<std::vector<std::string>>({{"0"}, {"1", "0"}}));
+  folder.fresh(o, "3u");
+  const int64_t saved = GENERATE(0, 1);
+  o.save_freq = saved > 0 ? "4u" : "0";
+  for (const int64_t launches : {1, 40, 1000}) {
+    INFO("kernel " << launches << " fails");
+    cuda::emulation::fail_launch(launches);
+    std::string message;
+    try {
+      folder.further(o, "100u");
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    CHECK(message.find("emulated device") != std::string::npos);
+    CHECK(message.find("the kernel fails, as it was told to") != std::string::npos);
+    CHECK(message.find("the last good checkpoint is " + folder.state_path() + ", of update ") != std::string::npos);
+    CHECK(message.find('\n') == std::string::npos);
+  }
+  cuda::emulation::fail_launch(0);
+  folder.further(o, "12u");
+}
+#endif
 
 TEST_CASE("a run that goes on is the run that never stopped, from any update") {
   const TrainingFolder folder;

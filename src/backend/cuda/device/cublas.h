@@ -4,8 +4,7 @@
 
 namespace nmt::cuda {
 
-// cuBLASLt's functions, from its shared library: it is loaded when a device is used, as loading takes a tenth of a
-// second and programs that compute on the CPU need not have it at all.
+// cuBLASLt's functions.
 struct CublasLt {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;

@@ -58,6 +58,33 @@ class Staging {
   size_t next_ = 0;
 };
 
+class PinnedMessage : public Message {
+ public:
+  PinnedMessage(cudaStream_t stream, size_t bytes) : stream_(stream), bytes_(bytes) {
+    check_cuda(cudaMallocHost(&host_, bytes), "taking pinned memory");
+    check_cuda(cudaEventCreateWithFlags(&sent_, cudaEventDisableTiming), "making an event");
+  }
+  ~PinnedMessage() override {
+    if (sent_ != nullptr) cudaEventDestroy(sent_);
+    cudaFreeHost(host_);
+  }
+
+  void send(const void* from) override {
+    check_cuda(cudaMemcpyAsync(host_, from, bytes_, cudaMemcpyDeviceToHost, stream_), "copying from the device");
+    check_cuda(cudaEventRecord(sent_, stream_), "recording an event");
+  }
+  const void* receive() override {
+    check_cuda(cudaEventSynchronize(sent_), "waiting for the device");
+    return host_;
+  }
+
+ private:
+  cudaStream_t stream_;
+  size_t bytes_;
+  void* host_ = nullptr;
+  cudaEvent_t sent_ = nullptr;
+};
+
 constexpr size_t kLargestStaged = 64 << 20;  // more goes directly: pinned memory is scarce
 
 }  // namespace
@@ -163,9 +190,16 @@ void Device::synchronize() {
   check_cuda(cudaStreamSynchronize(stream_), "waiting for the device");
 }
 
+std::unique_ptr<Message> Device::message(size_t bytes) {
+  use(index_);
+  return std::make_unique<PinnedMessage>(stream_, bytes);
+}
+
 void check_launch(const char* kernel) {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) fail("CUDA: starting {}: {}", kernel, cudaGetErrorString(error));
 }
+
+void refuse_launch(const char* kernel, const char* why) { fail("kernel {}: {}", kernel, why); }
 
 }  // namespace nmt::cuda

@@ -15,6 +15,21 @@ namespace nmt::cuda {
 using emulation::allocations;
 using emulation::environment;
 
+namespace {
+
+class EmulatedMessage : public Message {
+ public:
+  EmulatedMessage(Device& device, size_t bytes) : device_(device), sent_(bytes) {}
+  void send(const void* from) override { device_.download(sent_.data(), from, sent_.size()); }
+  const void* receive() override { return sent_.data(); }
+
+ private:
+  Device& device_;
+  std::vector<std::byte> sent_;
+};
+
+}  // namespace
+
 std::vector<DeviceInfo> devices(std::string* why) {
   const int64_t count = environment("NMT_EMULATED_DEVICES", 1, 64);
   const int64_t memory = environment("NMT_EMULATED_MEMORY", 2048, 1 << 20) << 20;
@@ -72,5 +87,9 @@ void Device::download(void* to, const void* from, size_t bytes) {
 }
 
 void Device::synchronize() {}
+
+void refuse_launch(const char* kernel, const char* why) { fail("kernel {}: {}", kernel, why); }
+
+std::unique_ptr<Message> Device::message(size_t bytes) { return std::make_unique<EmulatedMessage>(*this, bytes); }
 
 }  // namespace nmt::cuda

@@ -36,6 +36,11 @@ std::atomic<uint64_t>& thread_order() {
   return seed;
 }
 
+std::atomic<int64_t>& launches_to_failure() {
+  static std::atomic<int64_t> launches = 0;
+  return launches;
+}
+
 // What unwinds the threads of a block where one has failed.
 struct Abandoned {};
 
@@ -130,6 +135,8 @@ Engine& engine() {
 
 void Engine::run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body) {
   if (kernel_ != nullptr) fail("kernel {}: launched in the kernel {}", kernel, kernel_);
+  if (launches_to_failure() > 0 && --launches_to_failure() == 0)
+    fail("kernel {}: the kernel fails, as it was told to", kernel);
   if (threads < 1 || threads > kMaxThreads)
     fail("kernel {}: {} threads in a block, but there can be 1 to {}", kernel, threads, kMaxThreads);
   if (blocks.x < 1 || blocks.x > kMaxBlocks.x || blocks.y < 1 || blocks.y > kMaxBlocks.y || blocks.z < 1 ||
@@ -394,6 +401,8 @@ void Engine::fail_stuck() const {
 void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body) {
   engine().run(kernel, blocks, threads, shared_bytes, body);
 }
+
+void fail_launch(int64_t launch) { launches_to_failure() = launch; }
 
 void set_thread_order(uint64_t seed) { thread_order() = seed; }
 

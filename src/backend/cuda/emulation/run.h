@@ -25,6 +25,9 @@ void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, cons
 // seed chooses, another one at each barrier. A kernel whose results change has a race.
 void set_thread_order(uint64_t seed);
 
+// The launch-th kernel from now, of any thread, fails once, as on a broken device; 0: none does.
+void fail_launch(int64_t launch);
+
 // ---- for kernels ----------------------------------------------------------------------------------------------------
 
 // Where the running thread is. (A pointer: GCC 12's sanitizer takes the address of a thread_local variable for null.)

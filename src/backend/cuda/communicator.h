@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/device.h"
+
+namespace nmt::cuda {
+
+// One of several devices that compute together: NCCL's calls, or in the emulation this process's. All of them make the
+// same calls in the same order, each from a thread of its own; what is begun goes on in the order of the device's
+// stream. Sums are the same bits on all devices and in each run.
+class Communicator {
+ public:
+  // One for each device, in their order. Error where NCCL is missing or fails.
+  static std::vector<std::unique_ptr<Communicator>> connect(std::span<Device* const> devices);
+
+  virtual ~Communicator() = default;
+
+  // data: as many parts of `count` floats as there are devices. The device's own part (by its rank) becomes the sum of
+  // all devices' parts; the others' parts are left with any values.
+  virtual void reduce_scatter(float* data, int64_t count) = 0;
+  // The other way: each device gives its own part to all.
+  virtual void all_gather(float* data, int64_t count) = 0;
+  // data[i] becomes the sum of all devices' data[i].
+  virtual void all_reduce(double* data, int64_t count) = 0;
+
+  // By any thread: the others have failed and will not come. Whoever waits for them gets an Error.
+  virtual void abort() = 0;
+};
+
+}  // namespace nmt::cuda

@@ -1,0 +1,162 @@
+#include "train/replicas.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "config/threads.h"
+#include "ops/fusion.h"
+
+namespace nmt {
+namespace {
+
+constexpr int64_t kShareAlign = 64;  // floats: shares begin where vectors may
+
+DType compute_type(const TrainOptions& options, const Backend& backend) {
+  const bool fast_bf16 = !backend.on_host() || cpu::has_fast_bf16();
+  const bool bf16 = options.precision == "bf16" || (options.precision == "auto" && fast_bf16);
+  return bf16 ? DType::kBF16 : DType::kF32;
+}
+
+}  // namespace
+
+Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options), model_(model) {
+  const auto backends = backends_of(options.devices);
+  const size_t n = backends.size();
+  share_ = round_up((model.parameters.size() + static_cast<int64_t>(n) - 1) / static_cast<int64_t>(n), kShareAlign);
+  const auto room = n == 1 ? 0 : static_cast<size_t>(share_) * n;
+  auto communicators = n == 1 ? std::vector<std::unique_ptr<cuda::Communicator>>(1) : connect(backends);
+  for (size_t i = 0; i < n; ++i) {
+    const int threads = i == 0 ? threads_or_all(options.threads) : 1;
+    auto replica =
+        std::make_unique<Replica>(threads, compute_type(options, *backends[i]), backends[i], model.transformer);
+    replica->others = std::move(communicators[i]);
+    if (i == 0) {
+      model.parameters.allocate(true, backends[i], room);
+      replica->parameters = &model.parameters;
+    } else {
+      replica->own = std::make_unique<Parameters>();
+      model.transformer.declare(*replica->own);
+      replica->own->borrow(model.parameters.values(), backends[i], true, room);
+      replica->parameters = replica->own.get();
+    }
+    replica->runtime.seed = options.seed;
+    replicas_.push_back(std::move(replica));
+  }
+}
+
+std::string Replicas::names() const {
+  std::string names;
+  for (const auto& replica : replicas_) names += (names.empty() ? "" : "; ") + replica->runtime.backend()->name();
+  return names;
+}
+
+int64_t Replicas::begin_of(size_t rank) const {
+  return std::min(static_cast<int64_t>(rank) * share_, model_.parameters.size());
+}
+
+// Each on a thread of its own, as they wait for one another. Where one fails the others are told, and the first failure
+// is thrown.
+void Replicas::each(const std::function<void(Replica&, size_t)>& work) {
+  if (replicas_.size() == 1) return work(*replicas_.front(), 0);
+  std::mutex mutex;
+  std::exception_ptr failure;
+  {
+    std::vector<std::jthread> threads;
+    for (size_t rank = 0; rank < replicas_.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        try {
+          work(*replicas_[rank], rank);
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          if (failure) return;
+          failure = std::current_exception();
+          for (const auto& replica : replicas_) replica->others->abort();
+        }
+      });
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+void Replicas::start(Moments& moments, const Update& last) {
+  for (size_t rank = 0; rank < replicas_.size(); ++rank)
+    replicas_[rank]->optimizer = std::make_unique<Optimizer>(replicas_[rank]->runtime.backend(), moments,
+                                                             begin_of(rank), begin_of(rank + 1), last);
+  upload_values();
+}
+
+void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int64_t step) {
+  const float weight = 1.f / static_cast<float>(tokens);
+  const auto n = static_cast<int64_t>(replicas_.size());
+  each([&](Replica& replica, size_t rank) {
+    replica.optimizer->begin();
+    for (size_t i = 0; i < batches.size(); ++i) {
+      const auto place = static_cast<int64_t>(rank);
+      const Batch part = n == 1 ? Batch() : batches[i].part(place, n);
+      const Batch& b = n == 1 ? batches[i] : part;
+      if (b.sentences() == 0) continue;
+      Runtime& runtime = replica.runtime;
+      runtime.step = static_cast<uint32_t>((step + static_cast<int64_t>(i)) * n + place);
+      const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
+      Graph graph(runtime, fusion_rules());
+      Leaves leaves(graph, *replica.parameters, true);
+      const Expr loss = replica.transformer.loss(leaves, input, &weight, options_.label_smoothing);
+      graph.backward(loss);
+      graph.run({loss});
+      replica.optimizer->add_loss(static_cast<const float*>(graph.place(loss)));
+    }
+    float* gradients = replica.parameters->gradient_buffer().data();
+    if (replica.others != nullptr) replica.others->reduce_scatter(gradients, share_);
+    replica.optimizer->add_squares(replica.runtime.pool(), gradients);
+    if (replica.others != nullptr)
+      replica.others->all_reduce(&replica.optimizer->totals()->squares, sizeof(UpdateTotals) / sizeof(double));
+  });
+}
+
+void Replicas::update(const UpdateRule& rule) {
+  each([&](Replica& replica, size_t) {
+    replica.optimizer->update(replica.runtime.pool(), rule, *replica.parameters);
+    if (replica.others != nullptr) {
+      replica.others->all_gather(replica.parameters->value_buffer().data(), share_);
+      replica.parameters->gradient_buffer().zero();
+    }
+    replica.runtime.parameters_changed();
+  });
+}
+
+// All decide the same.
+Update Replicas::outcome() {
+  Update update;
+  for (const auto& replica : replicas_) update = replica->optimizer->outcome();
+  return update;
+}
+
+double Replicas::gradient_norm(int64_t begin, int64_t n) {
+  double squares = 0;
+  for (size_t rank = 0; rank < replicas_.size(); ++rank) {
+    const int64_t from = std::max(begin, begin_of(rank)), to = std::min(begin + n, begin_of(rank + 1));
+    if (from >= to) continue;
+    Replica& replica = *replicas_[rank];
+    const double part = norm(replica.runtime, to - from, replica.parameters->gradient_buffer().data() + from);
+    squares += part * part;
+  }
+  return std::sqrt(squares);
+}
+
+void Replicas::upload_values() {
+  for (const auto& replica : replicas_) {
+    replica->parameters->value_buffer().upload();
+    replica->runtime.parameters_changed();
+  }
+}
+
+void Replicas::download() {
+  model_.parameters.value_buffer().download();
+  for (const auto& replica : replicas_) replica->optimizer->download();
+}
+
+}  // namespace nmt
