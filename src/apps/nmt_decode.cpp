@@ -24,7 +24,7 @@ struct DecodeOptions {
   SearchOptions search;
   LineLimits batch;
   int maxi_batch = 1000, threads = 0;
-  std::vector<std::string> devices = {"cpu"};
+  std::vector<std::string> devices = {"auto"};
   bool scores = false, quiet = false, profile = false;
 
   void declare(Options& o) {
@@ -49,8 +49,9 @@ struct DecodeOptions {
     o.group("Computing");
     declare_devices(o, devices);
     declare_threads(o, threads);
-    o.add("precision", precision, "Of matrix products and activations; int8: products of bytes, the rest in bf16")
-        .choices({"f32", "bf16", "int8"});
+    o.add("precision", precision,
+          "Of matrix products and activations; tf32: products on GPUs; int8: products of bytes on the CPU")
+        .choices({"f32", "tf32", "bf16", "int8"});
     o.add("profile", profile, "Write where the time went to standard error at the end: by phase, by op");
     o.add("quiet", quiet, "Log only warnings and errors");
   }
@@ -175,14 +176,23 @@ void decode(const DecodeOptions& options) {
   std::unique_ptr<TextReader> targets;
   if (!options.score_targets.empty()) targets = std::make_unique<TextReader>(options.score_targets, OnNul::kReplace);
 
-  const auto backend = backend_of(only_device(options.devices));
+  const bool int8 = options.precision == "int8";  // computed on the CPU only
+  const std::vector<std::string> automatic = {"auto"}, cpu = {"cpu"};
+  const auto backends = backends_of(int8 && options.devices == automatic ? cpu : options.devices);
+  const auto& backend = backends.front();
   std::vector<std::unique_ptr<Model>> models;
-  std::vector<Scorer> scorers;
+  const auto load = [&](const std::shared_ptr<Backend>& place) {
+    std::vector<Scorer> scorers;
+    for (size_t i = 0; i < paths.size(); ++i) {
+      models.push_back(Model::load(paths[i], place));
+      scorers.push_back({&models.back()->transformer, &models.back()->parameters, 1});
+      if (!options.weights.empty()) scorers[i].weight = options.weights[i];
+    }
+    return scorers;
+  };
+  const std::vector<Scorer> scorers = load(backend);
   Vocabularies vocabularies;
   for (size_t i = 0; i < paths.size(); ++i) {
-    models.push_back(Model::load(paths[i], backend));
-    scorers.push_back({&models[i]->transformer, &models[i]->parameters, 1});
-    if (!options.weights.empty()) scorers[i].weight = options.weights[i];
     auto loaded = load_vocabularies(*models[i], paths[i], options.vocabs);
     if (i == 0) {
       vocabularies = std::move(loaded);
@@ -192,10 +202,11 @@ void decode(const DecodeOptions& options) {
     }
   }
 
+  if (options.precision == "tf32")
+    for (const auto& place : backends) place->use_tf32();
   const bool bf16 = options.precision == "bf16";
   if (bf16 && backend->on_host() && !cpu::has_fast_bf16())
     log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
-  const bool int8 = options.precision == "int8";
   Runtime runtime(threads_or_all(options.threads), bf16 || int8 ? DType::kBF16 : DType::kF32, int8, backend);
   runtime.profile.times_ops = options.profile;
   runtime.weights().on_packed = [&](std::span<const float> values) {
@@ -204,7 +215,9 @@ void decode(const DecodeOptions& options) {
   std::optional<Shortlist> shortlist;
   if (!options.shortlist.empty())
     shortlist = Shortlist::load(options.shortlist, *vocabularies.source, *vocabularies.target);
-  Decoder decoder(scorers, runtime, options.search, shortlist ? &*shortlist : nullptr);
+  std::vector<Decoder::Place> further;
+  for (size_t i = 1; i < backends.size(); ++i) further.push_back({load(backends[i]), backends[i]});
+  Decoder decoder(scorers, runtime, options.search, shortlist ? &*shortlist : nullptr, std::move(further));
   LineTranslator translator(decoder, *vocabularies.source, *vocabularies.target, options.batch, input);
   Progress progress(options.quiet);
   const int64_t expected = progress.shown() ? count_lines(options.input) : 0;

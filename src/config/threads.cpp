@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/error.h"
-
 namespace nmt {
 
 Option& declare_threads(Options& options, int& threads) {
@@ -12,12 +10,8 @@ Option& declare_threads(Options& options, int& threads) {
 }
 
 Option& declare_devices(Options& options, std::vector<std::string>& devices) {
-  return options.add("devices", devices, "Where to compute: cpu, or the numbers of GPUs");
-}
-
-const std::string& only_device(const std::vector<std::string>& devices) {
-  require(devices.size() == 1, "--devices: {} devices, but only one is used at a time", devices.size());
-  return devices.front();
+  return options.add("devices", devices,
+                     "Where to compute: cpu, numbers of GPUs, or auto: the first GPU, if there is one");
 }
 
 int threads_or_all(int threads) {

@@ -10,11 +10,8 @@ namespace nmt {
 // Declares --cpu-threads, the same in every tool: 0 (best the default) stands for one thread a core.
 Option& declare_threads(Options& options, int& threads);
 
-// Declares --devices, the same in every tool that computes: where; "cpu" unless given.
+// Declares --devices, the same in every tool that computes: where.
 Option& declare_devices(Options& options, std::vector<std::string>& devices);
-
-// The one device that is asked for. UserError where there are several.
-const std::string& only_device(const std::vector<std::string>& devices);
 
 // How many threads `threads`, as read by declare_threads, asks for: at least 1.
 int threads_or_all(int threads);

@@ -9,19 +9,22 @@
 namespace nmt {
 
 struct Decoder::Apart {
-  Apart(std::span<const Scorer> scorers, const Runtime& like, const SearchOptions& options, const Shortlist* shortlist)
-      : runtime(1, like), search(scorers, runtime, options, shortlist) {}
+  Apart(std::unique_ptr<Runtime> its_runtime, std::span<const Scorer> scorers, const SearchOptions& options,
+        const Shortlist* shortlist)
+      : own(std::move(its_runtime)), runtime(*own), search(scorers, runtime, options, shortlist) {}
 
-  Runtime runtime;
+  std::unique_ptr<Runtime> own;
+  Runtime& runtime;
   Search search;
 };
 
 Decoder::Decoder(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
-                 const Shortlist* shortlist)
+                 const Shortlist* shortlist, std::vector<Place> further)
     : runtime_(runtime),
       options_(options),
       scorers_(scorers.begin(), scorers.end()),
       shortlist_(shortlist),
+      further_(std::move(further)),
       together_(scorers, runtime, options_, shortlist) {
   // Weights are packed when they are first needed; by all threads, if by a sentence without words, of one step.
   SearchOptions once = options;
@@ -33,11 +36,23 @@ Decoder::Decoder(std::span<const Scorer> scorers, Runtime& runtime, const Search
 
 Decoder::~Decoder() = default;
 
+size_t Decoder::workers() const {
+  return runtime_.backend()->on_host() ? static_cast<size_t>(runtime_.pool().size()) : 1 + further_.size();
+}
+
+std::unique_ptr<Decoder::Apart> Decoder::worker(size_t i) const {
+  if (runtime_.backend()->on_host())
+    return std::make_unique<Apart>(std::make_unique<Runtime>(1, runtime_), scorers_, options_, shortlist_);
+  const auto& backend = i == 0 ? runtime_.backend() : further_[i - 1].backend;
+  return std::make_unique<Apart>(std::make_unique<Runtime>(1, runtime_.compute(), false, backend),
+                                 i == 0 ? scorers_ : further_[i - 1].scorers, options_, shortlist_);
+}
+
 void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
                         const SearchDone& done) {
-  const auto threads = static_cast<size_t>(runtime_.pool().size());
+  const size_t threads = workers();
   const auto each = static_cast<int64_t>(sources.size() / threads);
-  const bool many = runtime_.backend()->on_host() && threads > 1 && each >= std::max<int64_t>(1, limits.sentences / 2);
+  const bool many = threads > 1 && each >= std::max<int64_t>(1, limits.sentences / 2);
   if (many) return translate_apart(sources, limits, done);
   SourceQueue queue(sources);
   together_.translate(queue, limits, done);
@@ -46,8 +61,8 @@ void Decoder::translate(std::span<const std::vector<int32_t>> sources, const Sea
 // Threads that need not wait for one another are faster.
 void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
                               const SearchDone& done) {
-  const auto threads = static_cast<size_t>(runtime_.pool().size());
-  while (apart_.size() < threads) apart_.push_back(std::make_unique<Apart>(scorers_, runtime_, options_, shortlist_));
+  const size_t threads = workers();
+  while (apart_.size() < threads) apart_.push_back(worker(apart_.size()));
   Profile& profile = runtime_.profile;
   const PhaseScope phase(profile, "waiting");
   const double before = profile.seconds("waiting");

@@ -13,10 +13,17 @@ namespace nmt {
 // changes parameters says so to it, and then makes a new decoder.
 class Decoder {
  public:
+  // A further device, with the same models in its memory.
+  struct Place {
+    std::vector<Scorer> scorers;
+    std::shared_ptr<Backend> backend;
+  };
+
   // The models (at least one) have the same target vocabulary and are alive as long as the decoder, as is the runtime.
-  // With a shortlist, for one model alone, only what it names is looked for.
+  // With a shortlist, for one model alone, only what it names is looked for. Further devices share the work of
+  // translate() with the runtime's.
   Decoder(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
-          const Shortlist* shortlist = nullptr);
+          const Shortlist* shortlist = nullptr, std::vector<Place> further = {});
   ~Decoder();
 
   const SearchOptions& options() const { return options_; }
@@ -34,6 +41,8 @@ class Decoder {
  private:
   struct Apart;
 
+  size_t workers() const;  // that may work apart
+  std::unique_ptr<Apart> worker(size_t i) const;
   void translate_apart(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
                        const SearchDone& done);
 
@@ -41,8 +50,9 @@ class Decoder {
   SearchOptions options_;
   std::vector<Scorer> scorers_;
   const Shortlist* shortlist_;
+  std::vector<Place> further_;
   Search together_;                            // all threads work on each product
-  std::vector<std::unique_ptr<Apart>> apart_;  // each thread works on sentences of its own
+  std::vector<std::unique_ptr<Apart>> apart_;  // each thread, or device, works on sentences of its own
 };
 
 }  // namespace nmt

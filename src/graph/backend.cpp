@@ -44,6 +44,7 @@ class Host : public Backend {
     if (bytes > 0) std::memset(to, 0, bytes);
   }
   void synchronize() override {}
+  void use_tf32() override { user_error("--precision tf32 is for GPUs; the CPU computes f32"); }
   void compute(const Op& op, const Launch& launch) override { op.cpu(launch); }
 
   void sum_of_squares(ThreadPool& pool, int64_t n, const float* x, double* sum) override {

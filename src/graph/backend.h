@@ -44,6 +44,8 @@ class Backend {
   virtual void adam(ThreadPool& pool, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
                     float* average) = 0;
   virtual std::unique_ptr<Message> message(size_t bytes) = 0;
+  // Products of float32 may be of TF32 from now on. UserError where there is none of it.
+  virtual void use_tf32() = 0;
   // Values of parameters, or of memory that was one, are not what they were: copies of them are out of date.
   virtual void parameters_changed() {}
   virtual void forget([[maybe_unused]] const void* data) {}  // the same of the parameter that lies here
@@ -54,7 +56,8 @@ std::shared_ptr<Backend> host_backend();
 std::string device_list();
 // "cpu", or the number of a device. UserError where there is no such device or nmt was built without CUDA.
 std::shared_ptr<Backend> backend_of(const std::string& device);
-// Several: "cpu" alone, or different devices of one kind (UserError otherwise).
+// Several: "cpu" alone, different devices of one kind (UserError otherwise), or "auto": the first device, or where
+// there is none, which is logged, the host.
 std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>& devices);
 // What several devices' backends talk to each other through, in their order.
 std::vector<std::unique_ptr<cuda::Communicator>> connect(std::span<const std::shared_ptr<Backend>> backends);

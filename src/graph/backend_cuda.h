@@ -37,6 +37,7 @@ class CudaBackend : public Backend {
     cuda::adam(stream(), update, n, g, m, v, p, average);
   }
   std::unique_ptr<Message> message(size_t bytes) override;
+  void use_tf32() override { products_.tf32 = true; }
   void parameters_changed() override { ++version_; }
   void forget(const void* data) override;
 

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "graph/backend.h"
 #ifdef NMT_HAVE_CUDA
 #include "graph/backend_cuda.h"
@@ -29,7 +30,7 @@ std::shared_ptr<Backend> backend_of(const std::string& device) {
   int index = -1;
   const char* end = device.data() + device.size();
   const auto [rest, error] = std::from_chars(device.data(), end, index);
-  require(error == std::errc() && rest == end && index >= 0, "{} is no device: \"cpu\" or a number is one", device);
+  require(error == std::errc() && rest == end && index >= 0, "{} is no device: cpu, auto or a number is one", device);
 #ifdef NMT_HAVE_CUDA
   return std::make_shared<CudaBackend>(index);
 #else
@@ -37,7 +38,21 @@ std::shared_ptr<Backend> backend_of(const std::string& device) {
 #endif
 }
 
+namespace {
+
+std::shared_ptr<Backend> first_device() {
+#ifdef NMT_HAVE_CUDA
+  std::string why = "there is no GPU";
+  if (!cuda::devices(&why).empty()) return backend_of("0");
+  log::info("computing on the CPU: {}", why);
+#endif
+  return host_backend();
+}
+
+}  // namespace
+
 std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>& devices) {
+  if (devices.size() == 1 && devices[0] == "auto") return {first_device()};
   std::vector<std::shared_ptr<Backend>> backends;
   for (const auto& device : devices) {
     require(devices.size() == 1 || device != "cpu", "--devices: the CPU and GPUs are not used together");

@@ -34,6 +34,7 @@ Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options
     const int threads = i == 0 ? threads_or_all(options.threads) : 1;
     auto replica =
         std::make_unique<Replica>(threads, compute_type(options, *backends[i]), backends[i], model.transformer);
+    if (options.precision == "tf32") backends[i]->use_tf32();
     replica->others = std::move(communicators[i]);
     if (i == 0) {
       model.parameters.allocate(true, backends[i], room);

@@ -33,7 +33,7 @@ struct TrainOptions {
   uint64_t seed = 1;
   std::string precision = "auto";
   int threads = 0;  // see threads_or_all
-  std::vector<std::string> devices = {"cpu"};
+  std::vector<std::string> devices = {"auto"};
 
   std::vector<std::string> valid_sets;
   std::vector<std::string> valid_metrics = {"cross-entropy"};

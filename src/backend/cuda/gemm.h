@@ -20,8 +20,7 @@ struct Product {
   int64_t count = 1;  // of products; operands follow one another without gaps
 };
 
-// y [count, m, n] = activation(a [count, m, k] * b [count, k, n] + bias), row-major. What is tried to find the fastest
-// way of a new shape is kept for the process's life.
+// y [count, m, n] = activation(a [count, m, k] * b [count, k, n] + bias), row-major.
 class Products {
  public:
   explicit Products(Device& device);
@@ -30,6 +29,8 @@ class Products {
   Products& operator=(const Products&) = delete;
 
   void multiply(const Product& p, const void* a, const void* b, void* y);
+
+  bool tf32 = false;  // float32 operands may be rounded to TF32: 10 bits of mantissa
 
  private:
   struct Implementation;

@@ -3,9 +3,11 @@
 
 #include "model_fixture.h"
 #include "tests/catch.h"
+#include "tests/variable.h"
 
 using namespace nmt;
 using nmt::testing::test_device;
+using nmt::testing::Variable;
 
 namespace {
 
@@ -41,6 +43,24 @@ TEST_CASE("a device finds the host's translations") {
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const auto sources = random_sources(30, 12);
   check_same(translate(on_device, device, options, sources), translate(on_host, host_backend(), options, sources));
+}
+
+TEST_CASE("several devices share the sentences, and find the host's translations") {
+  const Variable emulated("NMT_EMULATED_DEVICES", "2");
+  const auto device = test_device(), other = test_device("1");
+  if (other == nullptr) return;
+  TestModel here(5), there(5, 12, device), there_too(5, 12, other);
+  const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
+  const auto sources = random_sources(30, 12);
+  const SearchOptions options{.beam = 3, .max_extra = 6};
+  Runtime runtime(1, DType::kF32, false, device);
+  Decoder decoder(on_device, runtime, options, nullptr, {{{there_too.scorer()}, other}});
+  Found found(sources.size());
+  for (int again = 0; again < 2; ++again) {
+    decoder.translate(sources, {.sentences = 8},
+                      [&](size_t i, std::vector<Hypothesis> best) { found[i] = std::move(best); });
+    check_same(found, translate(on_host, host_backend(), options, sources));
+  }
 }
 
 TEST_CASE("a device finds an ensemble's translations") {

@@ -94,6 +94,7 @@ class TrainingFolder {
     o.model.enc_depth = o.model.dec_depth = 1;
     o.lr_warmup = 10;
     o.precision = "f32";
+    o.devices = {"cpu"};
     o.threads = 1;
     o.quiet = true;
     return o;

@@ -1,11 +1,13 @@
 #include "backend/cuda/gemm.h"
 
+#include <algorithm>
+#include <bit>
 #include <map>
-#include <memory>
 #include <tuple>
 
 #include "backend/cuda/device/cublas.h"
 #include "base/error.h"
+#include "base/math.h"
 
 namespace nmt::cuda {
 namespace {
@@ -18,58 +20,129 @@ cudaDataType_t type_of(DType t) { return t == DType::kBF16 ? CUDA_R_16BF : CUDA_
 
 constexpr size_t kWorkspace = 32 << 20;
 
-// What cuBLASLt must know of a product, owned.
-struct Described {
-  cublasLtMatmulDesc_t operation = nullptr;
-  cublasLtMatrixLayout_t a = nullptr, b = nullptr, y = nullptr;
-  cublasLtMatmulAlgo_t algorithm;
-
-  Described() = default;
-  Described(const Described&) = delete;
-  Described& operator=(const Described&) = delete;
-  ~Described() {
-    for (cublasLtMatrixLayout_t layout : {a, b, y})
-      if (layout != nullptr) CublasLt::get().destroy_layout(layout);
-    if (operation != nullptr) CublasLt::get().destroy_operation(operation);
-  }
-};
-
-template <class T>
-void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const auto& value) {
   check_blas(CublasLt::get().set_operation(operation, attribute, &value, sizeof value), "describing a product");
 }
 
+// A row-major matrix, as cuBLASLt sees it: column-major with rows and columns exchanged.
 cublasLtMatrixLayout_t layout(DType t, int64_t rows, int64_t columns, int64_t count) {
+  const CublasLt& lt = CublasLt::get();
   cublasLtMatrixLayout_t made;
-  check_blas(CublasLt::get().create_layout(&made, type_of(t), static_cast<uint64_t>(rows),
-                                           static_cast<uint64_t>(columns), rows),
+  check_blas(lt.create_layout(&made, type_of(t), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), columns),
              "describing a matrix");
   if (count > 1) {
     const auto batches = static_cast<int32_t>(count);
     const int64_t stride = rows * columns;
-    check_blas(CublasLt::get().set_layout(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches),
+    check_blas(lt.set_layout(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches, sizeof batches),
                "describing a matrix");
-    check_blas(CublasLt::get().set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+    check_blas(lt.set_layout(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
                "describing a matrix");
   }
   return made;
 }
 
-// The largest power of two, up to 256, that divides the address: algorithms differ in what they ask for.
-uint32_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
+// What cuBLASLt must know of a product, owned. Row-major y = a b is computed as its column-major y^T = b^T a^T.
+struct Described {
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, y = nullptr;
+
+  Described(const Product& p, bool tf32) {
+    const auto compute = tf32 && p.t == DType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check_blas(CublasLt::get().create_operation(&operation, compute, CUDA_R_32F), "describing a product");
+    set(operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    const bool relu = p.activation == Activation::kRelu, bias = p.bias != nullptr;
+    const cublasLtEpilogue_t epilogue = bias && relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                        : bias       ? CUBLASLT_EPILOGUE_BIAS
+                                        : relu       ? CUBLASLT_EPILOGUE_RELU
+                                                     : CUBLASLT_EPILOGUE_DEFAULT;
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+    a = p.transpose_a ? layout(p.t, p.k, p.m, p.count) : layout(p.t, p.m, p.k, p.count);
+    b = p.transpose_b ? layout(p.t, p.n, p.k, p.count) : layout(p.t, p.k, p.n, p.count);
+    y = layout(p.ty, p.m, p.n, p.count);
+  }
+  Described(const Described&) = delete;
+  Described& operator=(const Described&) = delete;
+  ~Described() {
+    for (cublasLtMatrixLayout_t matrix : {a, b, y})
+      if (matrix != nullptr) CublasLt::get().destroy_layout(matrix);
+    if (operation != nullptr) CublasLt::get().destroy_operation(operation);
+  }
+};
+
+// The largest power of two, up to `most`, that divides x: algorithms differ in what they ask for.
+uint32_t alignment_of(uint64_t x, uint32_t most) {
+  const uint64_t bits = x | most;
   return static_cast<uint32_t>(bits & -bits);
 }
 
-using Key = std::tuple<bool, bool, int64_t, int64_t, int64_t, DType, DType, bool, bool, Activation, int64_t, uint32_t,
-                       uint32_t, uint32_t>;
+struct Alignments {
+  uint32_t a, b, y;
+  auto operator<=>(const Alignments&) const = default;
+};
+
+// Sizes that share an algorithm: equal in their three leading bits. Tokens in a batch are hardly ever as many as in the
+// last one.
+int64_t common_size(int64_t x) {
+  const int64_t step = std::max<int64_t>(1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(x))) / 8);
+  return round_up(x, step);
+}
 
 }  // namespace
 
 struct Products::Implementation {
+  // Whatever an algorithm may depend on; of each pointer and each row's width how it is aligned.
+  using Key = std::tuple<bool, bool, int64_t, int64_t, int64_t, uint32_t, uint32_t, uint32_t, DType, DType, bool, bool,
+                         Activation, int64_t, Alignments, bool>;
+
   cublasLtHandle_t handle = nullptr;
   void* workspace = nullptr;
-  std::map<Key, std::unique_ptr<Described>> known;
+  std::map<Key, cublasLtMatmulAlgo_t> algorithms;
+
+  // As the library's own rules choose: to measure would be to let time decide how results are rounded.
+  cublasLtMatmulAlgo_t find(const Product& p, const Alignments& alignments, bool tf32) {
+    const CublasLt& lt = CublasLt::get();
+    const Described d(p, tf32);
+    cublasLtMatmulPreference_t preference;
+    check_blas(lt.create_preference(&preference), "looking for an algorithm");
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      check_blas(lt.set_preference(preference, attribute, &value, sizeof value), "looking for an algorithm");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments.b);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments.a);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments.y);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments.y);
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status = lt.heuristic(handle, d.operation, d.b, d.a, d.y, d.y, preference, 1, &found, &count);
+    lt.destroy_preference(preference);
+    if (status != CUBLAS_STATUS_SUCCESS || count == 0)
+      fail("cuBLASLt has no product [{}, {}] x [{}, {}] of {} into {}", p.m, p.k, p.k, p.n, name_of(p.t),
+           name_of(p.ty));
+    return found.algo;
+  }
+
+  // For products of about this size. It depends on p alone, not on what was asked for before.
+  const cublasLtMatmulAlgo_t& algorithm(const Product& p, const Alignments& alignments, bool tf32) {
+    Product about = p;
+    for (int64_t* size : {&about.m, &about.n, &about.k}) *size = common_size(*size);
+    // Which widths of rows are aligned matters too.
+    const auto width = [](bool is_one, int64_t size) {
+      return is_one ? alignment_of(static_cast<uint64_t>(size), 16) : 16;
+    };
+    const uint32_t m = width(p.transpose_a, p.m), n = width(true, p.n), k = width(!p.transpose_a || p.transpose_b, p.k);
+    const Key key{p.transpose_a, p.transpose_b, about.m,           about.n,      about.k, m,          n,   k, p.t,
+                  p.ty,          p.accumulate,  p.bias != nullptr, p.activation, p.count, alignments, tf32};
+    const auto known = algorithms.find(key);
+    if (known != algorithms.end()) return known->second;
+    // The common size may be aligned better than this one.
+    about.m += m % 16;
+    about.n += n % 16;
+    about.k += k % 16;
+    return algorithms.emplace(key, find(about, alignments, tf32)).first->second;
+  }
 };
 
 Products::Products(Device& device) : implementation_(new Implementation), device_(device) {
@@ -78,79 +151,27 @@ Products::Products(Device& device) : implementation_(new Implementation), device
 }
 
 Products::~Products() {
-  implementation_->known.clear();
   device_.free(implementation_->workspace);
   CublasLt::get().destroy(implementation_->handle);
   delete implementation_;
 }
 
-namespace {
-
-// cuBLASLt's matrices are column-major: a row-major [m, n] is its [n, m], so that y = a b is computed as y^T = b^T a^T.
-std::unique_ptr<Described> describe(cublasLtHandle_t handle, const Product& p, const void* a, const void* b,
-                                    const void* y) {
-  auto d = std::make_unique<Described>();
-  check_blas(CublasLt::get().create_operation(&d->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
-  set(d->operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(d->operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  const bool relu = p.activation == Activation::kRelu, bias = p.bias != nullptr;
-  const cublasLtEpilogue_t epilogue = bias && relu ? CUBLASLT_EPILOGUE_RELU_BIAS
-                                      : bias       ? CUBLASLT_EPILOGUE_BIAS
-                                      : relu       ? CUBLASLT_EPILOGUE_RELU
-                                                   : CUBLASLT_EPILOGUE_DEFAULT;
-  set(d->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-  if (bias) set(d->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-  d->b = p.transpose_b ? layout(p.t, p.k, p.n, p.count) : layout(p.t, p.n, p.k, p.count);
-  d->a = p.transpose_a ? layout(p.t, p.m, p.k, p.count) : layout(p.t, p.k, p.m, p.count);
-  d->y = layout(p.ty, p.n, p.m, p.count);
-  cublasLtMatmulPreference_t preference;
-  check_blas(CublasLt::get().create_preference(&preference), "looking for an algorithm");
-  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    check_blas(CublasLt::get().set_preference(preference, attribute, &value, sizeof value), "looking for an algorithm");
-  };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(y));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(y));
-  cublasLtMatmulHeuristicResult_t found{};
-  int count = 0;
-  const cublasStatus_t status =
-      CublasLt::get().heuristic(handle, d->operation, d->b, d->a, d->y, d->y, preference, 1, &found, &count);
-  CublasLt::get().destroy_preference(preference);
-  if (status != CUBLAS_STATUS_SUCCESS || count == 0)
-    fail("cuBLASLt has no product [{}, {}] x [{}, {}] of {} into {}", p.m, p.k, p.k, p.n, name_of(p.t), name_of(p.ty));
-  d->algorithm = found.algo;
-  return d;
-}
-
-}  // namespace
-
 void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
   if (p.m == 0 || p.n == 0 || p.count == 0) return;
   auto& i = *implementation_;
-  const Key key{p.transpose_a,
-                p.transpose_b,
-                p.m,
-                p.n,
-                p.k,
-                p.t,
-                p.ty,
-                p.accumulate,
-                p.bias != nullptr,
-                p.activation,
-                p.count,
-                alignment_of(a),
-                alignment_of(b),
-                alignment_of(y)};
-  auto& described = i.known[key];
-  if (described == nullptr) described = describe(i.handle, p, a, b, y);
-  if (p.bias != nullptr) set(described->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  const auto aligned = [](const void* address) { return alignment_of(reinterpret_cast<uintptr_t>(address), 256); };
+  const Alignments alignments{aligned(a), aligned(b), aligned(y)};
+  const Described d(p, tf32);
   const float one = 1, beta = p.accumulate ? 1 : 0;
-  check_blas(CublasLt::get().matmul(i.handle, described->operation, &one, b, described->b, a, described->a, &beta, y,
-                                    described->y, y, described->y, &described->algorithm, i.workspace, kWorkspace,
-                                    device_.stream()),
-             "multiplying");
+  const auto multiply_by = [&](const cublasLtMatmulAlgo_t& algorithm) {
+    return CublasLt::get().matmul(i.handle, d.operation, &one, b, d.b, a, d.a, &beta, y, d.y, y, d.y, &algorithm,
+                                  i.workspace, kWorkspace, device_.stream());
+  };
+  cublasStatus_t status = multiply_by(i.algorithm(p, alignments, tf32));
+  // What suits a size need not suit its neighbours.
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+    status = multiply_by(i.find(p, alignments, tf32));
+  check_blas(status, "multiplying");
 }
 
 }  // namespace nmt::cuda

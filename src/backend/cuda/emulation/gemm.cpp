@@ -1,14 +1,16 @@
 #include "backend/cuda/gemm.h"
 
+#include <bit>
 #include <vector>
 
+#include "backend/cuda/emulation/allocations.h"
 #include "backend/cuda/launch.cuh"
 
 namespace nmt::cuda {
 namespace {
 
 // Element (r, c) of a row-major [rows, columns] matrix, or of its transpose, as float32.
-std::vector<float> plain(DType t, bool transposed, int64_t rows, int64_t columns, const void* data) {
+std::vector<float> plain(DType t, bool transposed, int64_t rows, int64_t columns, const void* data, bool tf32) {
   std::vector<float> all(static_cast<size_t>(rows * columns));
   with_type(t, [&](auto type) {
     const auto* x = static_cast<const decltype(type)*>(data);
@@ -16,6 +18,8 @@ std::vector<float> plain(DType t, bool transposed, int64_t rows, int64_t columns
       for (int64_t c = 0; c < columns; ++c)
         all[static_cast<size_t>(r * columns + c)] = to_float(x[transposed ? c * rows + r : r * columns + c]);
   });
+  if (tf32)
+    for (float& v : all) v = std::bit_cast<float>((std::bit_cast<uint32_t>(v) + 0x1000) & ~uint32_t{0x1fff});
   return all;
 }
 
@@ -29,10 +33,19 @@ Products::~Products() = default;
 void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
   const auto bytes = [](int64_t elements, DType t) { return elements * static_cast<int64_t>(size_of(t)); };
   std::vector<float> row(static_cast<size_t>(p.n));
+  const auto check = [&](const char* what, const void* data, int64_t elements, DType t) {
+    const auto size = static_cast<size_t>(bytes(elements, t));
+    if (size > 0) emulation::allocations().check(device_, what, data, size);
+  };
+  check("left operand", a, p.count * p.m * p.k, p.t);
+  check("right operand", b, p.count * p.k * p.n, p.t);
+  check("product", y, p.count * p.m * p.n, p.ty);
+  if (p.bias != nullptr) check("bias", p.bias, p.n, p.ty);
   for (int64_t i = 0; i < p.count; ++i) {
-    const auto left = plain(p.t, p.transpose_a, p.m, p.k, static_cast<const std::byte*>(a) + bytes(i * p.m * p.k, p.t));
+    const auto left =
+        plain(p.t, p.transpose_a, p.m, p.k, static_cast<const std::byte*>(a) + bytes(i * p.m * p.k, p.t), tf32);
     const auto right =
-        plain(p.t, p.transpose_b, p.k, p.n, static_cast<const std::byte*>(b) + bytes(i * p.k * p.n, p.t));
+        plain(p.t, p.transpose_b, p.k, p.n, static_cast<const std::byte*>(b) + bytes(i * p.k * p.n, p.t), tf32);
     for (int64_t r = 0; r < p.m; ++r) {
       std::fill(row.begin(), row.end(), 0.f);
       for (int64_t k = 0; k < p.k; ++k)
