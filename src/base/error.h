@@ -20,6 +20,12 @@ class UserError : public Error {
   using Error::Error;
 };
 
+// A device's memory does not suffice.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw Error(fmt::format(format, std::forward<Args>(args)...));

@@ -35,6 +35,8 @@ class Host : public Backend {
     return memory;
   }
   void free(void* memory) override { std::free(memory); }
+  int64_t used() const override { return 0; }
+  int64_t peak() const override { return 0; }
   void upload(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override {

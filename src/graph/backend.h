@@ -27,6 +27,9 @@ class Backend {
   // Memory for tensors. Error, with the number of bytes, where it does not suffice.
   virtual void* allocate(size_t bytes) = 0;
   virtual void free(void* memory) = 0;
+  // Bytes of a device's memory that this program has taken: now, and the most there were. On the host 0.
+  virtual int64_t used() const = 0;
+  virtual int64_t peak() const = 0;
   virtual void upload(void* to, const void* from, size_t bytes) = 0;    // from the host; `from` may change afterwards
   virtual void download(void* to, const void* from, size_t bytes) = 0;  // to the host, which waits for it
   virtual void copy(void* to, const void* from, size_t bytes) = 0;      // within the backend's memory

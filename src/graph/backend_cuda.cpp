@@ -32,7 +32,7 @@ void CudaBackend::forget(const void* data) {
 void CudaBackend::sum_of_squares(ThreadPool&, int64_t n, const float* x, double* sum) {
   const auto bytes = static_cast<size_t>(cuda::sum_of_squares_room(n)) * sizeof(double);
   if (sums_.bytes() < bytes) sums_ = cuda::DeviceMemory(device_, bytes);
-  cuda::sum_of_squares(stream(), n, x, static_cast<double*>(sums_.data()), sum);
+  named("norm", [&] { cuda::sum_of_squares(stream(), n, x, static_cast<double*>(sums_.data()), sum); });
 }
 
 std::unique_ptr<Message> CudaBackend::message(size_t bytes) { return device_.message(bytes); }

@@ -5,6 +5,7 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/gemm.h"
 #include "backend/cuda/kernels.h"
+#include "base/error.h"
 #include "graph/backend.h"
 
 namespace nmt {
@@ -21,20 +22,26 @@ class CudaBackend : public Backend {
   std::string name() const override;
   void* allocate(size_t bytes) override;
   void free(void* memory) override;
+  int64_t used() const override { return device_.used(); }
+  int64_t peak() const override { return device_.peak(); }
   void upload(void* to, const void* from, size_t bytes) override { device_.upload(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { device_.download(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override { device_.copy(to, from, bytes); }
   void zero(void* to, size_t bytes) override { device_.zero(to, bytes); }
   void synchronize() override { device_.synchronize(); }
-  void compute(const Op& op, const Launch& launch) override { op.cuda(launch); }
+  void compute(const Op& op, const Launch& launch) override {
+    named(op.name(), [&] { op.cuda(launch); });
+  }
   void sum_of_squares(ThreadPool& pool, int64_t n, const float* x, double* sum) override;
-  void add_to(const float* x, double* sum) override { cuda::add_to(stream(), x, sum); }
+  void add_to(const float* x, double* sum) override {
+    named("loss", [&] { cuda::add_to(stream(), x, sum); });
+  }
   void decide(const UpdateRule& rule, const UpdateTotals* totals, Update* update) override {
-    cuda::decide(stream(), rule, totals, update);
+    named("update", [&] { cuda::decide(stream(), rule, totals, update); });
   }
   void adam(ThreadPool&, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
             float* average) override {
-    cuda::adam(stream(), update, n, g, m, v, p, average);
+    named("update", [&] { cuda::adam(stream(), update, n, g, m, v, p, average); });
   }
   std::unique_ptr<Message> message(size_t bytes) override;
   void use_tf32() override { products_.tf32 = true; }
@@ -53,6 +60,18 @@ class CudaBackend : public Backend {
     uint64_t version = 0;
     cuda::DeviceMemory memory;
   };
+
+  // A device's failure may be noticed later than it happens: what is named is what could not begin.
+  template <class Begin>
+  void named(std::string_view what, Begin begin) {
+    try {
+      begin();
+    } catch (const OutOfMemory&) {
+      throw;
+    } catch (const Error& error) {
+      fail("{}: {}: {}", name(), what, error.what());
+    }
+  }
 
   cuda::Device device_;
   cuda::Products products_;

@@ -120,6 +120,11 @@ void Graph::run(std::span<const Expr> outputs) {
   runtime_.execute(*this, outputs);
 }
 
+void Graph::reserve(std::initializer_list<Expr> outputs) {
+  fuse();
+  runtime_.reserve(*this, std::span(outputs.begin(), outputs.size()));
+}
+
 void* Graph::place(Expr of) const {
   const Node& node = nodes_[static_cast<size_t>(of.value().node)];
   if (!node.op) return node.data;

@@ -82,6 +82,8 @@ class Graph {
   // run of the same Runtime.
   void run(std::initializer_list<Expr> outputs) { run(std::span(outputs.begin(), outputs.size())); }
   void run(std::span<const Expr> outputs);
+  // Takes the memory now that run(outputs) needs, so that no smaller run has to wait for it; nothing is computed.
+  void reserve(std::initializer_list<Expr> outputs);
   const void* data(Expr of) const;  // on the host
   template <class T>
   const T* data(Expr of) const {

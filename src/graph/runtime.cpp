@@ -59,23 +59,37 @@ std::vector<void*> Runtime::upload_inputs(const Graph& graph) {
     all_inputs_.insert(all_inputs_.end(), from, from + node.outputs[0].bytes());
     all_inputs_.resize(static_cast<size_t>(round_up(static_cast<int64_t>(all_inputs_.size()), kInputAlign)));
   }
-  if (all_inputs_.size() > inputs_.bytes()) {
-    inputs_ = {};
-    inputs_ = Buffer(backend_, all_inputs_.size());
-  }
+  take_inputs(all_inputs_.size());
   backend_->upload(inputs_.data(), all_inputs_.data(), all_inputs_.size());
   for (const auto& [n, begin] : begins) places[n] = inputs_.data() + begin;
   return places;
 }
 
-// A device's failure may be noticed later than it happens: what is named is the op that could not begin.
-void Runtime::compute(const Op& op, const Launch& launch) {
-  if (backend_->on_host()) return backend_->compute(op, launch);
+void Runtime::take_arena(const Plan& plan) {
+  const auto bytes = static_cast<size_t>(std::max(plan.bytes, Plan::kAlign));  // empty tensors have a place too
+  if (bytes <= arena_.bytes()) return;
+  arena_ = {};
   try {
-    backend_->compute(op, launch);
-  } catch (const Error& error) {
-    fail("{}: {}: {}", backend_->name(), op.name(), error.what());
+    arena_ = Buffer(backend_, bytes);
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(fmt::format("the workspace of a batch: {} (smaller batches need less)", error.what()));
   }
+}
+
+void Runtime::take_inputs(size_t bytes) {
+  if (bytes <= inputs_.bytes()) return;
+  inputs_ = {};
+  inputs_ = Buffer(backend_, bytes);
+}
+
+void Runtime::reserve(const Graph& graph, std::span<const Expr> outputs) {
+  std::vector<Value> values;
+  for (const Expr& output : outputs) values.push_back(output.value());
+  take_arena(plan_for(graph, values));
+  int64_t bytes = 0;
+  for (const Node& node : graph.nodes_)
+    if (node.input) bytes += round_up(node.outputs[0].bytes(), kInputAlign);
+  if (!backend_->on_host()) take_inputs(static_cast<size_t>(bytes));
 }
 
 void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
@@ -84,15 +98,7 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
   const Plan& plan = plan_for(graph, values);
   last_ = &plan;
 
-  const auto bytes = static_cast<size_t>(std::max(plan.bytes, Plan::kAlign));  // empty tensors have a place too
-  if (bytes > arena_.bytes()) {
-    arena_ = {};
-    try {
-      arena_ = Buffer(backend_, bytes);
-    } catch (const Error& error) {
-      fail("the workspace of this batch: {} (smaller batches need less)", error.what());
-    }
-  }
+  take_arena(plan);
   const bool on_host = backend_->on_host();
   const auto inputs = on_host ? std::vector<void*>() : upload_inputs(graph);
   graph.downloaded_.clear();
@@ -130,7 +136,7 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
     }
     if (profile.times_ops) backend_->synchronize();
     const double start = profile.times_ops ? now() : 0, waited = profile.times_ops ? pool_.waiting() : 0;
-    compute(node.op, {*this, in, out, step.scratch < 0 ? nullptr : arena_.data() + step.scratch});
+    backend_->compute(node.op, {*this, in, out, step.scratch < 0 ? nullptr : arena_.data() + step.scratch});
     if (profile.times_ops) {
       backend_->synchronize();
       step.seconds = now() - start;

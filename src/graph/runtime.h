@@ -61,7 +61,9 @@ class Runtime {
  private:
   friend class Graph;
   void execute(Graph& graph, std::span<const Expr> outputs);
-  void compute(const Op& op, const Launch& launch);
+  void reserve(const Graph& graph, std::span<const Expr> outputs);
+  void take_arena(const Plan& plan);
+  void take_inputs(size_t bytes);
   const Plan& plan_for(const Graph& graph, std::span<const Value> outputs);
   std::vector<void*> upload_inputs(const Graph& graph);
 

@@ -1,6 +1,8 @@
 #include "text/batch_stream.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -80,6 +82,31 @@ TrainingBatch BatchStream::next() {
   }
   result.next = position_;
   return result;
+}
+
+Batch largest_batch(const Corpus& corpus, const BatchLimits& limits) {
+  const CorpusCounts& counts = corpus.counts();
+  const int64_t pairs = std::min(limits.sentences, corpus.size());
+  const auto most = [&](int32_t PairLength::*side, int64_t all, int64_t limit) {
+    if (pairs < corpus.size()) {  // the longest ones together
+      std::vector<int32_t> lengths(static_cast<size_t>(corpus.size()));
+      for (int64_t i = 0; i < corpus.size(); ++i) lengths[static_cast<size_t>(i)] = corpus.store().length(i).*side + 1;
+      std::nth_element(lengths.begin(), lengths.begin() + pairs - 1, lengths.end(), std::greater());
+      all = std::accumulate(lengths.begin(), lengths.begin() + pairs, int64_t{0});
+    }
+    return std::min(all, limit);
+  };
+  const int64_t source = most(&PairLength::source, counts.source_words, limits.source_words);
+  const int64_t target = most(&PairLength::target, counts.target_words, limits.target_words);
+  const int64_t mean = divide_up(counts.source_words + counts.target_words, counts.kept);
+  const int64_t n = std::clamp((source + target) / mean, int64_t{1}, std::min({pairs, source, target}));
+  Batch batch;
+  for (int64_t i = 1; i <= n; ++i) {
+    batch.source.resize(static_cast<size_t>(source * i / n));
+    batch.target.resize(static_cast<size_t>(target * i / n));
+    batch.close_pair(0);
+  }
+  return batch;
 }
 
 std::vector<std::string> EpochReport::lines() const {

@@ -56,6 +56,10 @@ class BatchStream {
   std::vector<const uint8_t*> records_;
 };
 
+// A batch that is at least as large as any of the stream's, of the corpus's mean sentences (and of no words: ids are
+// 0).
+Batch largest_batch(const Corpus& corpus, const BatchLimits& limits);
+
 // What the log says after an epoch.
 struct EpochReport {
   CorpusCounts corpus;

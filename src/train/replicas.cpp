@@ -90,6 +90,40 @@ void Replicas::start(Moments& moments, const Update& last) {
   upload_values();
 }
 
+// With its gradients.
+Expr Replicas::loss(Replica& replica, Graph& graph, const PairInput& input, const float* weight) const {
+  Leaves leaves(graph, *replica.parameters, true);
+  const Expr loss = replica.transformer.loss(leaves, input, weight, options_.label_smoothing);
+  graph.backward(loss);
+  return loss;
+}
+
+void Replicas::reserve(const Batch& largest) try {
+  const auto n = static_cast<int64_t>(replicas_.size());
+  for (int64_t rank = 0; rank < n; ++rank) {
+    const Batch b = largest.part(rank, n);
+    const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
+    const float weight = 1;
+    Replica& replica = *replicas_[static_cast<size_t>(rank)];
+    Graph graph(replica.runtime, fusion_rules());
+    graph.reserve({loss(replica, graph, input, &weight)});
+  }
+  Batch small;  // a pair for each
+  for (int64_t rank = 0; rank < n; ++rank) {
+    small.source.push_back(model_.transformer.config().source_eos);
+    small.target.push_back(model_.transformer.config().eos);
+    small.close_pair(rank);
+  }
+  accumulate({small}, n, 0);
+  for (const auto& replica : replicas_) replica->parameters->gradient_buffer().zero();
+} catch (const OutOfMemory& error) {
+  user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory, and so do more --devices",
+             error.what());
+}
+
+int64_t Replicas::used() const { return replicas_.front()->runtime.backend()->used(); }
+int64_t Replicas::peak() const { return replicas_.front()->runtime.backend()->peak(); }
+
 void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int64_t step) {
   const float weight = 1.f / static_cast<float>(tokens);
   const auto n = static_cast<int64_t>(replicas_.size());
@@ -104,11 +138,9 @@ void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int
       runtime.step = static_cast<uint32_t>((step + static_cast<int64_t>(i)) * n + place);
       const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
       Graph graph(runtime, fusion_rules());
-      Leaves leaves(graph, *replica.parameters, true);
-      const Expr loss = replica.transformer.loss(leaves, input, &weight, options_.label_smoothing);
-      graph.backward(loss);
-      graph.run({loss});
-      replica.optimizer->add_loss(static_cast<const float*>(graph.place(loss)));
+      const Expr mean = loss(replica, graph, input, &weight);
+      graph.run({mean});
+      replica.optimizer->add_loss(static_cast<const float*>(graph.place(mean)));
     }
     float* gradients = replica.parameters->gradient_buffer().data();
     if (replica.others != nullptr) replica.others->reduce_scatter(gradients, share_);

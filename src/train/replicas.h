@@ -33,6 +33,12 @@ class Replicas {
   // Goes on from these moments, the model's values, and the last update. The moments live as long as this object.
   void start(Moments& moments, const Update& last);
 
+  // Takes all the memory of devices that updates up to this batch need, and computes what a first update computes once:
+  // whether the devices suffice is known now. Nothing is updated. UserError that says what to change.
+  void reserve(const Batch& largest);
+  int64_t used() const;  // bytes of the first device's memory; on the host 0
+  int64_t peak() const;
+
   // An update: gradients of the mean loss of all batches' target tokens, of which there are `tokens`; batch i draws
   // dropout masks of step + i. Then update(); its loss is known by outcome(). What was begun goes on meanwhile.
   void accumulate(const std::vector<Batch>& batches, int64_t tokens, int64_t step);
@@ -59,6 +65,7 @@ class Replicas {
     std::unique_ptr<cuda::Communicator> others;  // null where there is one replica
   };
 
+  Expr loss(Replica& replica, Graph& graph, const PairInput& input, const float* weight) const;
   void each(const std::function<void(Replica& replica, size_t rank)>& work);
   int64_t begin_of(size_t rank) const;  // of its share of the parameters
 

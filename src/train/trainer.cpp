@@ -144,6 +144,12 @@ void Trainer::start_or_resume() {
     start();
   }
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
+  if (!replicas_->on_host()) {
+    const Batch largest = largest_batch(*corpus_, options_.data.limits());
+    replicas_->reserve(largest);
+    log::info("memory: {} MB of a device for updates of up to {} source and {} target tokens", replicas_->used() >> 20,
+              largest.source_words(), largest.target_words());
+  }
   auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
   log::info("model: {} parameters; {} precision; {}; {} threads; {} kernels", with_commas(model_->parameters.size()),
@@ -310,10 +316,10 @@ void Trainer::run() {
   remove_leftovers(prefix());
   replicas_->first().profile.times_ops = options_.profile;
   load_data();
-  start_or_resume();
-  if (options_.restart) remove_checkpoints();
-  training = 1;
   try {
+    start_or_resume();
+    if (options_.restart) remove_checkpoints();
+    training = 1;
     train();
   } catch (const UserError&) {
     throw;
@@ -377,6 +383,7 @@ void Trainer::train() {
   }
   log::info("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
             state_.progress.epochs, with_commas(state_.progress.tokens));
+  if (!replicas_->on_host()) log::info("memory: {} MB of a device at most", replicas_->peak() >> 20);
 }
 
 }  // namespace nmt

@@ -49,6 +49,8 @@ class Device {
   // Device memory, 256-byte aligned; Error with the number of bytes where it does not suffice. Freed in stream order.
   void* allocate(size_t bytes);
   void free(void* memory);
+  int64_t used() const;  // bytes that this program has taken of the device's memory
+  int64_t peak() const;  // the most that it had at a time
 
   // In stream order, the host does not wait; of `from` a copy is kept till then.
   void upload(void* to, const void* from, size_t bytes);

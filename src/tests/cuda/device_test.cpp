@@ -86,7 +86,7 @@ TEST_CASE("device: memory has an end", "[device]") {
   Device device(0), same(0);
   CHECK(device.info().memory == 10 << 20);
   const DeviceMemory some(device, 3 << 20);
-  CHECK_THROWS_WITH(device.allocate((7 << 20) + 1), "out of memory on the device: 8 MB are needed, 7 MB are free");
+  CHECK_THROWS_WITH(device.allocate((7 << 20) + 1), "out of memory on device 0: 8 MB are needed, 7 MB are free");
   CHECK_THROWS_AS(same.allocate(SIZE_MAX), Error);
   const DeviceMemory rest(same, 7 << 20);
   CHECK_THROWS_AS(device.allocate(1), Error);

@@ -90,6 +90,26 @@ TEST_CASE("parts of a batch are its pairs in their order, of about as many token
   CHECK(batch_of({{1, 1}, {1, 1}, {1, 1}, {1, 1}}).part(1, 2).pairs == std::vector<int64_t>{2, 3});
 }
 
+TEST_CASE("no batch is larger than the largest") {
+  const RandomPairs data(3000, 20, GENERATE(1, 2));
+  DataOptions o = data.options;
+  o.mini_batch = GENERATE(0, 1, 7, 5000);
+  o.mini_batch_words = GENERATE(60, 500, 100000);
+  const auto corpus = std::make_shared<Corpus>(o, NumberVocab::make(), NumberVocab::make(), 1);
+  const Batch largest = largest_batch(*corpus, o.limits());
+  CHECK(largest.sentences() <= std::min<int64_t>(o.limits().sentences, corpus->size()));
+  CHECK(largest.source_begin.back() == largest.source_words());
+  BatchStream stream(corpus, o, 3);
+  int64_t source = 0, target = 0;
+  for (const auto& item : take_epochs(stream, 2)) {
+    source = std::max(source, item.batch.source_words());
+    target = std::max(target, item.batch.target_words());
+  }
+  CHECK(source <= largest.source_words());
+  CHECK(target <= largest.target_words());
+  CHECK(largest.source_words() <= 2 * source);
+}
+
 TEST_CASE("batches are cut at each of the limits") {
   const std::vector<PairLength> lengths{{3, 1}, {1, 1}, {1, 4}, {9, 9}, {1, 1}};
   const std::vector<uint32_t> order{0, 1, 2, 3, 4};

@@ -146,8 +146,8 @@ void* Device::allocate(size_t bytes) {
     cudaGetLastError();
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    fail("out of memory on device {}: {} MB are needed, {} of {} MB are free", index_, bytes >> 20, free >> 20,
-         total >> 20);
+    throw OutOfMemory(fmt::format("out of memory on device {}: {} MB are needed, {} of {} MB are free", index_,
+                                  bytes >> 20, free >> 20, total >> 20));
   }
   check_cuda(error, "taking memory");
   return memory;
@@ -157,6 +157,21 @@ void Device::free(void* memory) {
   cudaSetDevice(index_);
   cudaFreeAsync(memory, stream_);  // an error would be an earlier one's, which is reported where it is noticed
 }
+
+namespace {
+
+int64_t pool_bytes(int device, cudaMemPoolAttr what) {
+  cudaMemPool_t pool;
+  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the memory pool");
+  uint64_t bytes = 0;
+  check_cuda(cudaMemPoolGetAttribute(pool, what, &bytes), "asking for the memory that is used");
+  return static_cast<int64_t>(bytes);
+}
+
+}  // namespace
+
+int64_t Device::used() const { return pool_bytes(index_, cudaMemPoolAttrUsedMemCurrent); }
+int64_t Device::peak() const { return pool_bytes(index_, cudaMemPoolAttrUsedMemHigh); }
 
 void Device::upload(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;

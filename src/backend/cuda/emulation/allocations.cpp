@@ -1,5 +1,6 @@
 #include "backend/cuda/emulation/allocations.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -14,11 +15,17 @@ constexpr int64_t kMB = 1 << 20;
 void* Allocations::allocate(const Device& owner, size_t bytes) {
   const int64_t free = owner.info().memory - used(owner.index());
   if (bytes > static_cast<size_t>(free))
-    fail("out of memory on the device: {} MB are needed, {} MB are free", (bytes + kMB - 1) / kMB, free / kMB);
+    throw OutOfMemory(fmt::format("out of memory on device {}: {} MB are needed, {} MB are free", owner.index(),
+                                  (bytes + kMB - 1) / kMB, free / kMB));
   auto memory = std::make_unique<GuardedMemory>(bytes);
   std::byte* data = memory->data();
+  {
+    const std::lock_guard lock(mutex_);
+    at_.emplace(data, Allocation{&owner, std::move(memory)});
+  }
+  const int64_t now = used(owner.index());
   const std::lock_guard lock(mutex_);
-  at_.emplace(data, Allocation{&owner, std::move(memory)});
+  peaks_[owner.index()] = std::max(peaks_[owner.index()], now);
   return data;
 }
 
@@ -37,6 +44,12 @@ int64_t Allocations::used(int device) const {
   int64_t sum = 0;
   for (const auto& [data, a] : at_) sum += a.owner->index() == device ? static_cast<int64_t>(a.memory->bytes()) : 0;
   return sum;
+}
+
+int64_t Allocations::peak(int device) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = peaks_.find(device);
+  return it == peaks_.end() ? 0 : it->second;
 }
 
 int64_t Allocations::used(const Device& owner) const {

@@ -20,6 +20,7 @@ class Allocations {
   void free(const Device& owner, void* memory);
 
   int64_t used(int device) const;           // bytes, by all owners
+  int64_t peak(int device) const;           // the most of them, so far
   int64_t used(const Device& owner) const;  // bytes, by this one
 
   // Error that names the action where these bytes are not the owner's memory.
@@ -35,6 +36,7 @@ class Allocations {
 
   mutable std::mutex mutex_;
   std::map<const std::byte*, Allocation> at_;
+  std::map<int, int64_t> peaks_;  // by device
 };
 
 Allocations& allocations();

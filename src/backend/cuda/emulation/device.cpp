@@ -61,6 +61,9 @@ void Device::free(void* memory) {
   if (memory != nullptr) allocations().free(*this, memory);
 }
 
+int64_t Device::used() const { return allocations().used(index_); }
+int64_t Device::peak() const { return allocations().peak(index_); }
+
 void Device::upload(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   allocations().check(*this, "upload", to, bytes);
