@@ -114,10 +114,10 @@ TEST_CASE("several devices train as the host does, again to the bit, and go on w
   TrainOptions there = here;
   there.devices = devices;
   there.log_json = folder / "there.json";
-  const Tensors host = folder.fresh(here, "10u");
-  const Tensors tensors = folder.fresh(there, "10u");
+  const Tensors host = folder.fresh(here, "6u");
+  const Tensors tensors = folder.fresh(there, "6u");
   const auto expected = costs(here.log_json), found = costs(there.log_json);
-  REQUIRE(found.size() == 10);
+  REQUIRE(found.size() == 6);
   for (const auto& [update, cost] : expected) CHECK(found.at(update) == Approx(cost).epsilon(1e-4));
   CHECK(difference(tensors, host) < 0.02);  // Adam's first steps are signs of gradients
   const auto norms_of = [](const std::string& log) {
@@ -126,15 +126,15 @@ TEST_CASE("several devices train as the host does, again to the bit, and go on w
   for (const auto& [part, norm] : norms_of(here.log_json))
     CHECK(norms_of(there.log_json).at(part) == Approx(norm).epsilon(1e-4));
   set_thread_order(7);
-  CHECK(folder.fresh(there, "10u") == tensors);
+  CHECK(folder.fresh(there, "6u") == tensors);
   set_thread_order(0);
-  folder.fresh(there, "4u");
-  CHECK(folder.further(there, "10u") == tensors);
-  folder.fresh(here, "4u");
-  CHECK(difference(folder.further(there, "10u"), host) < 0.02);
+  folder.fresh(there, "3u");
+  CHECK(folder.further(there, "6u") == tensors);
+  folder.fresh(here, "3u");
+  CHECK(difference(folder.further(there, "6u"), host) < 0.02);
   there.model.dropout = 0.1;
   there.data.mini_batch = 2;  // some devices have nothing to do
-  CHECK((folder.fresh(there, "6u") == folder.fresh(there, "6u")));
+  CHECK((folder.fresh(there, "3u") == folder.fresh(there, "3u")));
 }
 
 TEST_CASE("devices that cannot work together are refused") {
@@ -161,9 +161,8 @@ TEST_CASE("a device that fails is named, with what it did and the last checkpoin
   TrainOptions o = folder.options();
   o.devices = GENERATE(values<std::vector<std::string>>({{"0"}, {"1", "0"}}));
   folder.fresh(o, "3u");
-  const int64_t saved = GENERATE(0, 1);
-  o.save_freq = saved > 0 ? "4u" : "0";
-  for (const int64_t launches : {1, 40, 1000}) {
+  o.save_freq = "4u";
+  for (const int64_t launches : {1, 40, 400}) {
     INFO("kernel " << launches << " fails");
     cuda::emulation::fail_launch(launches);
     std::string message;
@@ -178,7 +177,7 @@ TEST_CASE("a device that fails is named, with what it did and the last checkpoin
     CHECK(message.find('\n') == std::string::npos);
   }
   cuda::emulation::fail_launch(0);
-  folder.further(o, "12u");
+  folder.further(o, "6u");
 }
 #endif
 
