@@ -17,7 +17,7 @@
 namespace nmt::testing {
 
 // The device that tests compute on beside the host; null, and said so once, where there is none.
-inline std::shared_ptr<Backend> test_device(const std::string& number = "0") {
+inline std::shared_ptr<Backend> test_device([[maybe_unused]] const std::string& number = "0") {
 #ifdef NMT_HAVE_CUDA
   if (cuda::devices().size() > std::stoul(number)) {
     static std::map<std::string, std::shared_ptr<Backend>> devices;
