@@ -50,8 +50,8 @@ struct DecodeOptions {
     declare_devices(o, devices);
     declare_threads(o, threads);
     o.add("precision", precision,
-          "Of matrix products and activations; tf32: products on GPUs; int8: products of bytes on the CPU")
-        .choices({"f32", "tf32", "bf16", "int8"});
+          "Of matrix products and activations; tf32, f16: on GPUs; int8: products of bytes on the CPU")
+        .choices({"f32", "tf32", "bf16", "f16", "int8"});
     o.add("profile", profile, "Write where the time went to standard error at the end: by phase, by op");
     o.add("quiet", quiet, "Log only warnings and errors");
   }
@@ -204,10 +204,14 @@ void decode(const DecodeOptions& options) {
 
   if (options.precision == "tf32")
     for (const auto& place : backends) place->use_tf32();
-  const bool bf16 = options.precision == "bf16";
+  const bool bf16 = options.precision == "bf16", f16 = options.precision == "f16";
   if (bf16 && backend->on_host() && !cpu::has_fast_bf16())
     log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
-  Runtime runtime(threads_or_all(options.threads), bf16 || int8 ? DType::kBF16 : DType::kF32, int8, backend);
+  Runtime runtime(threads_or_all(options.threads),
+                  bf16 || int8 ? DType::kBF16
+                  : f16        ? DType::kF16
+                               : DType::kF32,
+                  int8, backend);
   runtime.profile.times_ops = options.profile;
   runtime.weights().on_packed = [&](std::span<const float> values) {
     for (const auto& model : models) model->release(values);

@@ -52,7 +52,9 @@ void Decoder::translate(std::span<const std::vector<int32_t>> sources, const Sea
                         const SearchDone& done) {
   const size_t threads = workers();
   const auto each = static_cast<int64_t>(sources.size() / threads);
-  const bool many = threads > 1 && each >= std::max<int64_t>(1, limits.sentences / 2);
+  // On the host few are better translated by all threads together; devices cannot.
+  const int64_t enough = runtime_.backend()->on_host() ? std::max<int64_t>(1, limits.sentences / 2) : 1;
+  const bool many = threads > 1 && each >= enough;
   if (many) return translate_apart(sources, limits, done);
   SourceQueue queue(sources);
   together_.translate(queue, limits, done);

@@ -46,6 +46,7 @@ class Host : public Backend {
     if (bytes > 0) std::memset(to, 0, bytes);
   }
   void synchronize() override {}
+  void prepare_uploads(size_t) override {}
   void use_tf32() override { user_error("--precision tf32 is for GPUs; the CPU computes f32"); }
   void compute(const Op& op, const Launch& launch) override { op.cpu(launch); }
 

@@ -30,6 +30,7 @@ class Backend {
   // Bytes of a device's memory that this program has taken: now, and the most there were. On the host 0.
   virtual int64_t used() const = 0;
   virtual int64_t peak() const = 0;
+  virtual void prepare_uploads(size_t bytes) = 0;  // of so many bytes, so that none has to wait for memory
   virtual void upload(void* to, const void* from, size_t bytes) = 0;    // from the host; `from` may change afterwards
   virtual void download(void* to, const void* from, size_t bytes) = 0;  // to the host, which waits for it
   virtual void copy(void* to, const void* from, size_t bytes) = 0;      // within the backend's memory

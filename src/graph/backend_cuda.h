@@ -44,6 +44,7 @@ class CudaBackend : public Backend {
     named("update", [&] { cuda::adam(stream(), update, n, g, m, v, p, average); });
   }
   std::unique_ptr<Message> message(size_t bytes) override;
+  void prepare_uploads(size_t bytes) override { device_.prepare_uploads(bytes); }
   void use_tf32() override { products_.tf32 = true; }
   void parameters_changed() override { ++version_; }
   void forget(const void* data) override;
@@ -65,6 +66,7 @@ class CudaBackend : public Backend {
   template <class Begin>
   void named(std::string_view what, Begin begin) {
     try {
+      device_.make_current();
       begin();
     } catch (const OutOfMemory&) {
       throw;

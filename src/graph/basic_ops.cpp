@@ -37,8 +37,8 @@ void check_broadcast(std::string_view op, const Spec& a, const Spec& b) {
 }
 
 void check_activation(std::string_view op, const Spec& x) {
-  check(x.dtype == DType::kF32 || x.dtype == DType::kBF16, "{}: nothing is computed of {} {}", op, name_of(x.dtype),
-        x.shape.str());
+  check(x.dtype == DType::kF32 || x.dtype == DType::kBF16 || x.dtype == DType::kF16, "{}: nothing is computed of {} {}",
+        op, name_of(x.dtype), x.shape.str());
 }
 
 Expr fill(Graph& graph, const Spec& spec, float value) { return graph.append(Fill{spec, value}, {}); }

@@ -30,7 +30,8 @@ std::shared_ptr<Backend> backend_of(const std::string& device) {
   int index = -1;
   const char* end = device.data() + device.size();
   const auto [rest, error] = std::from_chars(device.data(), end, index);
-  require(error == std::errc() && rest == end && index >= 0, "{} is no device: cpu, auto or a number is one", device);
+  require(error == std::errc() && rest == end && index >= 0 && device == std::to_string(index),
+          "{} is no device: cpu, auto or a number is one", device);
 #ifdef NMT_HAVE_CUDA
   return std::make_shared<CudaBackend>(index);
 #else
@@ -55,14 +56,14 @@ std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>
   if (devices.size() == 1 && devices[0] == "auto") return {first_device()};
   std::vector<std::shared_ptr<Backend>> backends;
   for (const auto& device : devices) {
-    require(devices.size() == 1 || device != "cpu", "--devices: the CPU and GPUs are not used together");
+    require(devices.size() == 1 || (device != "cpu" && device != "auto"), "--devices: {} stands alone", device);
     require(std::ranges::count(devices, device) == 1, "--devices: {} is given twice", device);
     backends.push_back(backend_of(device));
   }
 #ifdef NMT_HAVE_CUDA
   const auto kind = [](const std::shared_ptr<Backend>& backend) {
     const auto& info = static_cast<CudaBackend&>(*backend).device().info();
-    return std::tuple(info.major, info.minor, info.memory);
+    return std::tuple(info.major, info.minor, info.memory >> 30);
   };
   // Each gets as much to do as the others, so that all would wait for the slowest.
   for (const auto& backend : backends)

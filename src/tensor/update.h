@@ -24,6 +24,7 @@ struct Adam {
 struct UpdateRule {
   double rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, smoothing = 0;
   double clip_norm = 0;    // a longer gradient is shortened to it; 0: none is
+  double loss_scale = 1;   // of the loss and so of the gradient, which would vanish in f16 otherwise
   double skip_factor = 0;  // a gradient that is so many times longer than their running mean is skipped; 0: none is
 };
 
@@ -47,8 +48,8 @@ struct Update {
 NMT_ON_DEVICE_TOO inline Update decide(const UpdateRule& rule, const UpdateTotals& totals, const Update& last) {
   constexpr double kNormMemory = 0.99, kLargestNorm = 1e18;
   Update u = last;
-  u.loss = totals.loss;
-  u.norm = std::sqrt(totals.squares);
+  u.loss = totals.loss / rule.loss_scale;
+  u.norm = std::sqrt(totals.squares) / rule.loss_scale;
   const bool exploded = rule.skip_factor > 0 && last.mean_norm > 0 && u.norm > rule.skip_factor * last.mean_norm;
   u.made = std::isfinite(u.loss) && u.norm < kLargestNorm && !exploded;
   if (!u.made) return u;
@@ -61,7 +62,7 @@ NMT_ON_DEVICE_TOO inline Update decide(const UpdateRule& rule, const UpdateTotal
             static_cast<float>(rule.epsilon),
             static_cast<float>(1 - std::pow(rule.beta1, t)),
             static_cast<float>(1 - std::pow(rule.beta2, t)),
-            static_cast<float>(clip ? rule.clip_norm / u.norm : 1),
+            static_cast<float>((clip ? rule.clip_norm / u.norm : 1) / rule.loss_scale),
             static_cast<float>(rule.smoothing)};
   return u;
 }

@@ -84,17 +84,20 @@ TrainingBatch BatchStream::next() {
   return result;
 }
 
-Batch largest_batch(const Corpus& corpus, const BatchLimits& limits) {
+Batch largest_batch(const Corpus& corpus, const BatchLimits& limits, int64_t parts) {
   const CorpusCounts& counts = corpus.counts();
   const int64_t pairs = std::min(limits.sentences, corpus.size());
   const auto most = [&](int32_t PairLength::*side, int64_t all, int64_t limit) {
-    if (pairs < corpus.size()) {  // the longest ones together
+    int64_t longest = 0;
+    if (pairs < corpus.size() || parts > 1) {
       std::vector<int32_t> lengths(static_cast<size_t>(corpus.size()));
       for (int64_t i = 0; i < corpus.size(); ++i) lengths[static_cast<size_t>(i)] = corpus.store().length(i).*side + 1;
       std::nth_element(lengths.begin(), lengths.begin() + pairs - 1, lengths.end(), std::greater());
       all = std::accumulate(lengths.begin(), lengths.begin() + pairs, int64_t{0});
+      longest = *std::max_element(lengths.begin(), lengths.begin() + pairs);
     }
-    return std::min(all, limit);
+    all = std::min(all, limit);
+    return parts == 1 ? all : std::min(all, 5 * all / (4 * parts) + longest);
   };
   const int64_t source = most(&PairLength::source, counts.source_words, limits.source_words);
   const int64_t target = most(&PairLength::target, counts.target_words, limits.target_words);

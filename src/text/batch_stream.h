@@ -57,8 +57,9 @@ class BatchStream {
 };
 
 // A batch that is at least as large as any of the stream's, of the corpus's mean sentences (and of no words: ids are
-// 0).
-Batch largest_batch(const Corpus& corpus, const BatchLimits& limits);
+// 0). With several parts, one as large as any part of these (see Batch::part): its share and a quarter, as one side may
+// have more of the tokens, and the longest sentence.
+Batch largest_batch(const Corpus& corpus, const BatchLimits& limits, int64_t parts = 1);
 
 // What the log says after an epoch.
 struct EpochReport {

@@ -1,6 +1,7 @@
 #include "train/checkpoint_state.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -31,6 +32,7 @@ void visit(State& s, Visit&& field) {
   field("mean-norm", s.mean_norm);
   field("skipped", s.skipped);
   field("skipped-in-row", s.skipped_in_row);
+  field("loss-scale", s.loss_scale, s.scaled_updates);
   field("best", s.best);
   field("stalled", s.stalled);
   sums("shown", "shown-batches", s.shown);
@@ -53,6 +55,7 @@ TrainingState from_json(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   TrainingState state;
   visit(state, [&](const char* name, auto&... values) {
+    if (std::string_view(name) == "loss-scale" && !json.contains(name)) return;  // files of earlier versions
     const auto& found = json.at(name);
     size_t i = 0;
     ((sizeof...(values) == 1 ? found : found.at(i++)).get_to(values), ...);
@@ -87,7 +90,7 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
     state = from_json(*progress);
     const auto& p = state.progress;
     sound = std::min({p.updates, p.epochs, p.sentences, p.tokens}) >= 0 && p.seconds >= 0 && state.skipped >= 0 &&
-            state.skipped <= p.updates;
+            state.skipped <= p.updates && state.loss_scale > 0;
   } catch (const nlohmann::json::exception&) {
   }
   require(sound, "{}: the state of the training is damaged", path);

@@ -63,10 +63,6 @@ Update Optimizer::outcome() {
   return update;
 }
 
-void Optimizer::upload() {
-  for (FloatBuffer* buffer : {&mean_, &variance_, &smoothed_}) buffer->upload();
-}
-
 void Optimizer::download() {
   for (FloatBuffer* buffer : {&mean_, &variance_, &smoothed_}) buffer->download();
 }

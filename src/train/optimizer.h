@@ -56,8 +56,7 @@ class Optimizer {
   Update outcome();
   static constexpr int kLate = 2;
 
-  void upload();    // the moments
-  void download();  // and back
+  void download();  // the moments
 
  private:
   std::shared_ptr<Backend> backend_;

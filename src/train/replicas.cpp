@@ -4,7 +4,6 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -18,6 +17,7 @@ constexpr int64_t kShareAlign = 64;  // floats: shares begin where vectors may
 
 DType compute_type(const TrainOptions& options, const Backend& backend) {
   const bool fast_bf16 = !backend.on_host() || cpu::has_fast_bf16();
+  if (options.precision == "f16") return DType::kF16;
   const bool bf16 = options.precision == "bf16" || (options.precision == "auto" && fast_bf16);
   return bf16 ? DType::kBF16 : DType::kF32;
 }
@@ -36,6 +36,7 @@ Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options
         std::make_unique<Replica>(threads, compute_type(options, *backends[i]), backends[i], model.transformer);
     if (options.precision == "tf32") backends[i]->use_tf32();
     replica->others = std::move(communicators[i]);
+    if (n > 1) replica->worker = std::make_unique<Worker>();
     if (i == 0) {
       model.parameters.allocate(true, backends[i], room);
       replica->parameters = &model.parameters;
@@ -49,6 +50,8 @@ Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options
     replicas_.push_back(std::move(replica));
   }
 }
+
+Replicas::~Replicas() = default;
 
 std::string Replicas::names() const {
   std::string names;
@@ -66,20 +69,18 @@ void Replicas::each(const std::function<void(Replica&, size_t)>& work) {
   if (replicas_.size() == 1) return work(*replicas_.front(), 0);
   std::mutex mutex;
   std::exception_ptr failure;
-  {
-    std::vector<std::jthread> threads;
-    for (size_t rank = 0; rank < replicas_.size(); ++rank)
-      threads.emplace_back([&, rank] {
-        try {
-          work(*replicas_[rank], rank);
-        } catch (...) {
-          const std::lock_guard lock(mutex);
-          if (failure) return;
-          failure = std::current_exception();
-          for (const auto& replica : replicas_) replica->others->abort();
-        }
-      });
-  }
+  for (size_t rank = 0; rank < replicas_.size(); ++rank)
+    replicas_[rank]->worker->begin([&, rank] {
+      try {
+        work(*replicas_[rank], rank);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (failure) return;
+        failure = std::current_exception();
+        for (const auto& replica : replicas_) replica->others->abort();
+      }
+    });
+  for (const auto& replica : replicas_) replica->worker->wait();
   if (failure) std::rethrow_exception(failure);
 }
 
@@ -98,34 +99,32 @@ Expr Replicas::loss(Replica& replica, Graph& graph, const PairInput& input, cons
   return loss;
 }
 
-void Replicas::reserve(const Batch& largest) try {
-  const auto n = static_cast<int64_t>(replicas_.size());
-  for (int64_t rank = 0; rank < n; ++rank) {
-    const Batch b = largest.part(rank, n);
+void Replicas::reserve(const Batch& largest_part) {
+  each([&](Replica& replica, size_t) {
+    const Batch& b = largest_part;
     const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
     const float weight = 1;
-    Replica& replica = *replicas_[static_cast<size_t>(rank)];
     Graph graph(replica.runtime, fusion_rules());
     graph.reserve({loss(replica, graph, input, &weight)});
-  }
+  });
   Batch small;  // a pair for each
-  for (int64_t rank = 0; rank < n; ++rank) {
+  for (size_t rank = 0; rank < replicas_.size(); ++rank) {
     small.source.push_back(model_.transformer.config().source_eos);
     small.target.push_back(model_.transformer.config().eos);
-    small.close_pair(rank);
+    small.close_pair(static_cast<int64_t>(rank));
   }
-  accumulate({small}, n, 0);
-  for (const auto& replica : replicas_) replica->parameters->gradient_buffer().zero();
-} catch (const OutOfMemory& error) {
-  user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory, and so do more --devices",
-             error.what());
+  accumulate({small}, small.sentences(), 0);
+  UpdateRule skip;
+  skip.loss_scale = 0;  // what is divided by it is no number: the update is skipped
+  update(skip);
+  outcome();
 }
 
 int64_t Replicas::used() const { return replicas_.front()->runtime.backend()->used(); }
 int64_t Replicas::peak() const { return replicas_.front()->runtime.backend()->peak(); }
 
-void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int64_t step) {
-  const float weight = 1.f / static_cast<float>(tokens);
+void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int64_t step, double loss_scale) {
+  const float weight = static_cast<float>(loss_scale) / static_cast<float>(tokens);
   const auto n = static_cast<int64_t>(replicas_.size());
   each([&](Replica& replica, size_t rank) {
     replica.optimizer->begin();
@@ -164,7 +163,10 @@ void Replicas::update(const UpdateRule& rule) {
 // All decide the same.
 Update Replicas::outcome() {
   Update update;
-  for (const auto& replica : replicas_) update = replica->optimizer->outcome();
+  each([&](Replica& replica, size_t rank) {
+    const Update its = replica.optimizer->outcome();
+    if (rank == 0) update = its;
+  });
   return update;
 }
 

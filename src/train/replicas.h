@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cuda/communicator.h"
+#include "base/worker.h"
 #include "graph/runtime.h"
 #include "nn/model.h"
 #include "text/batch.h"
@@ -23,6 +24,7 @@ class Replicas {
  public:
   // Takes memory for the model's parameters and gradients. UserError for devices that cannot be used together.
   Replicas(const TrainOptions& options, Model& model);
+  ~Replicas();
 
   // The first one, which does what one alone can: validation, reports.
   Runtime& first() { return replicas_.front()->runtime; }
@@ -33,15 +35,16 @@ class Replicas {
   // Goes on from these moments, the model's values, and the last update. The moments live as long as this object.
   void start(Moments& moments, const Update& last);
 
-  // Takes all the memory of devices that updates up to this batch need, and computes what a first update computes once:
-  // whether the devices suffice is known now. Nothing is updated. UserError that says what to change.
-  void reserve(const Batch& largest);
+  // Takes all the memory of devices that updates by batches need of which no part (Batch::part) is larger than this
+  // one, and begins everything that an update begins: whether the devices suffice is known now. Nothing is updated.
+  void reserve(const Batch& largest_part);
   int64_t used() const;  // bytes of the first device's memory; on the host 0
   int64_t peak() const;
 
-  // An update: gradients of the mean loss of all batches' target tokens, of which there are `tokens`; batch i draws
-  // dropout masks of step + i. Then update(); its loss is known by outcome(). What was begun goes on meanwhile.
-  void accumulate(const std::vector<Batch>& batches, int64_t tokens, int64_t step);
+  // An update: gradients of loss_scale * the mean loss of all batches' target tokens, of which there are `tokens`;
+  // batch i draws dropout masks of step + i. Then update(); its loss is known by outcome(). What was begun goes on
+  // meanwhile.
+  void accumulate(const std::vector<Batch>& batches, int64_t tokens, int64_t step, double loss_scale = 1);
   void update(const UpdateRule& rule);
   Update outcome();
 
@@ -57,6 +60,7 @@ class Replicas {
     Replica(int threads, DType compute, std::shared_ptr<Backend> backend, const Transformer& like)
         : runtime(threads, compute, false, std::move(backend)), transformer(like) {}
 
+    std::unique_ptr<Worker> worker;  // where there are others
     Runtime runtime;
     Transformer transformer;           // a copy: it keeps tables of its own
     Parameters* parameters = nullptr;  // the model's for the first, and for the others:

@@ -33,6 +33,7 @@ void on_signal(int number) {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 constexpr size_t kBatchesAhead = 8;
+constexpr double kFirstLossScale = 65536;
 
 // Removes what runs that were killed left half written: files that a run of this prefix writes, with AtomicFile's
 // ending .tmp.PID, where PID is no process.
@@ -141,14 +142,16 @@ void Trainer::start_or_resume() {
     state_.seed = options_.seed;
     state_.corpus = corpus_->fingerprint();
     state_.batching = batching();
+    if (scales_loss()) state_.loss_scale = kFirstLossScale;
     start();
   }
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
   if (!replicas_->on_host()) {
-    const Batch largest = largest_batch(*corpus_, options_.data.limits());
+    const auto devices = static_cast<int64_t>(replicas_->count());
+    const Batch largest = largest_batch(*corpus_, options_.data.limits(), devices);
     replicas_->reserve(largest);
-    log::info("memory: {} MB of a device for updates of up to {} source and {} target tokens", replicas_->used() >> 20,
-              largest.source_words(), largest.target_words());
+    log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
+              replicas_->used() >> 20, largest.source_words(), largest.target_words());
   }
   auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
@@ -177,7 +180,21 @@ std::vector<Batch> Trainer::next_batches(Step& step) {
 
 // Each batch of an update draws dropout masks of its own.
 void Trainer::accumulate(const std::vector<Batch>& batches, const Step& step) {
-  replicas_->accumulate(batches, step.tokens, state_.progress.updates * options_.optimizer_delay);
+  replicas_->accumulate(batches, step.tokens, state_.progress.updates * options_.optimizer_delay, state_.loss_scale);
+}
+
+// Dynamic loss scaling (Micikevicius et al. 2018, section 3.2): as large as it may be without gradients beyond float16.
+void Trainer::adapt_loss_scale(const Update& update) {
+  constexpr int64_t kPatience = 2000;  // updates
+  auto& s = state_;
+  const bool overflowed = !std::isfinite(update.norm);
+  if (overflowed && s.loss_scale > 1)
+    s.loss_scale /= 2;
+  else if (!overflowed && ++s.scaled_updates >= kPatience)
+    s.loss_scale *= 2;
+  else
+    return;
+  s.scaled_updates = 0;
 }
 
 Update Trainer::settle(size_t begun) {
@@ -190,9 +207,18 @@ Update Trainer::settle(size_t begun) {
     for (TrainingSums* sums : {&s.shown, &s.epoch})
       if (std::isfinite(update.loss)) sums->loss += update.loss * static_cast<double>(step.tokens);
     s.mean_norm = update.mean_norm;
-    s.skipped_in_row = update.made ? 0 : s.skipped_in_row + 1;
+    const double scale = s.loss_scale;
+    if (scales_loss()) adapt_loss_scale(update);
+    if (update.made) s.skipped_in_row = 0;
     if (update.made) continue;
     ++s.skipped;
+    if (s.loss_scale < scale) {
+      log_.event(s.progress, "loss-scale",
+                 fmt::format("update {} skipped: gradients beyond float16; the loss scale is {} now", step.number,
+                             s.loss_scale));
+      continue;
+    }
+    ++s.skipped_in_row;
     log_.event(s.progress, "warning",
                fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", step.number, update.loss,
                            update.norm, s.skipped));
@@ -323,6 +349,9 @@ void Trainer::run() {
     train();
   } catch (const UserError&) {
     throw;
+  } catch (const OutOfMemory& error) {
+    user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory, and so do more --devices",
+               error.what());
   } catch (const Error& error) {
     const std::string checkpoint =
         saved_at_ < 0 ? "there is no good checkpoint yet"
@@ -353,7 +382,9 @@ void Trainer::train() {
     clock();
     const bool shows = display_every_.crossed(std::exchange(looked, p), p) || p.updates == 1;
     auto norms = shows && options_.log_gradients ? part_norms() : std::map<std::string, double>();
-    replicas_->update(update_rule(options_, p.updates));  // the gradients are gone now
+    UpdateRule rule = update_rule(options_, p.updates);
+    rule.loss_scale = state_.loss_scale;
+    replicas_->update(rule);  // the gradients are gone now
     step.number = p.updates;
     begun_.push_back(step);
     clock();
@@ -363,7 +394,7 @@ void Trainer::train() {
     const bool validates = validator_ != nullptr && (valid_every_.crossed(before, p) || ends);
     const bool saves = save_every_.crossed(before, p) || ends;
     // A device computes the update while the host goes on to the next one, unless somebody asks now how it went.
-    const bool asks = replicas_->on_host() || shows || step.epoch_ended || validates || saves;
+    const bool asks = replicas_->on_host() || scales_loss() || shows || step.epoch_ended || validates || saves;
     const Update update = settle(asks ? 0 : 1);
     clock();
     if (shows) display(update, std::move(norms));
@@ -383,7 +414,7 @@ void Trainer::train() {
   }
   log::info("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
             state_.progress.epochs, with_commas(state_.progress.tokens));
-  if (!replicas_->on_host()) log::info("memory: {} MB of a device at most", replicas_->peak() >> 20);
+  if (!replicas_->on_host()) log::info("memory: {} MB of a device's for tensors at most", replicas_->peak() >> 20);
 }
 
 }  // namespace nmt

@@ -87,6 +87,8 @@ void Trainer::dry_run() {
   }
 
   const Runtime& runtime = replicas_->first();
+  if (!replicas_->on_host())
+    replicas_->reserve(largest_batch(*corpus_, options_.data.limits(), static_cast<int64_t>(replicas_->count())));
   UpdateRule still = update_rule(options_, 1);
   still.rate = 0;
   // The largest batch is planned and run once for memory, and again for time.
@@ -108,6 +110,7 @@ void Trainer::dry_run() {
       "scratch of threads and graph {:.1f} MB\n",
       megabytes(n * (moments_->smoothed.empty() ? 16 : 20)), megabytes(runtime.packed_bytes()),
       megabytes(runtime.arena_bytes()), megabytes(scratch_since(heap, runtime)));
+  if (!replicas_->on_host()) fmt::print("memory of a device: {:.1f} MB for tensors\n", megabytes(replicas_->peak()));
   fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", largest.sentences(), largest.source_words(),
              largest.target_words());
   fmt::print("epoch: {} updates, {} target tokens\n", with_commas(updates), with_commas(tokens));

@@ -27,7 +27,8 @@ class Communicator {
   // data[i] becomes the sum of all devices' data[i].
   virtual void all_reduce(double* data, int64_t count) = 0;
 
-  // By any thread: the others have failed and will not come. Whoever waits for them gets an Error.
+  // By any thread: others have failed and will not come. This device no longer waits for them, and its calls are
+  // Errors.
   virtual void abort() = 0;
 };
 

@@ -42,6 +42,10 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  // Each thread of the host has one device that its kernels and calls of libraries go to: this one from now on. The
+  // methods below do it by themselves.
+  void make_current();
+
   int index() const { return index_; }
   Stream stream() const { return stream_; }
   const DeviceInfo& info() const { return info_; }
@@ -52,6 +56,8 @@ class Device {
   int64_t used() const;  // bytes that this program has taken of the device's memory
   int64_t peak() const;  // the most that it had at a time
 
+  // Room for uploads of so many bytes: to take it later may wait for all devices.
+  void prepare_uploads(size_t bytes);
   // In stream order, the host does not wait; of `from` a copy is kept till then.
   void upload(void* to, const void* from, size_t bytes);
   void copy(void* to, const void* from, size_t bytes);  // both on the device

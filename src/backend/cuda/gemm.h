@@ -5,7 +5,8 @@
 #include "backend/cuda/device.h"
 #include "tensor/dtype.h"
 
-// Matrix products on a device: cuBLASLt's, or in the emulation plain loops. Operands of kF32 or kBF16, sums in float32.
+// Matrix products on a device: cuBLASLt's, or in the emulation plain loops. Operands of kF32, kBF16 or kF16, sums in
+// float32.
 namespace nmt::cuda {
 
 enum class Activation : uint8_t { kNone, kRelu };

@@ -9,6 +9,7 @@
 #ifdef NMT_CUDA_EMULATION
 #include "backend/cuda/emulation/emulation.h"
 #else
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #endif
 
@@ -34,6 +35,7 @@ void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, 
   if (grid.x > INT32_MAX || grid.y > UINT16_MAX || grid.z > UINT16_MAX) refuse_launch(name, "too many blocks");
   const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
 #ifdef NMT_CUDA_EMULATION
+  emulation::check_current(name, stream);
   emulation::run(name, blocks, grid.threads, grid.shared, [&] { kernel(static_cast<Parameters>(arguments)...); });
 #else
   if (grid.shared > 48 << 10)
@@ -64,9 +66,20 @@ __device__ __forceinline__ int64_t global_threads() { return static_cast<int64_t
 struct Bf16 {
   uint16_t bits;
 };
+struct F16 {  // IEEE 754 binary16
+  uint16_t bits;
+};
 
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
+
+__device__ __forceinline__ float to_float(F16 x) {
+#ifdef NMT_CUDA_EMULATION
+  return emulation::from_f16(x.bits);
+#else
+  return __half2float(__half(__half_raw{x.bits}));
+#endif
+}
 
 template <class T>
 __device__ __forceinline__ T rounded(float x);
@@ -81,11 +94,22 @@ __device__ __forceinline__ Bf16 rounded<Bf16>(float x) {  // to nearest even
   return {static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
 }
 
+template <>
+__device__ __forceinline__ F16 rounded<F16>(float x) {  // to nearest even; too large ones are infinite
+#ifdef NMT_CUDA_EMULATION
+  return {emulation::to_f16(x)};
+#else
+  return {static_cast<__half_raw>(__float2half_rn(x)).x};
+#endif
+}
+
 // Calls body(T()) with the type of activations that t names.
 template <class Body>
 void with_type(DType t, Body body) {
   if (t == DType::kBF16)
     body(Bf16());
+  else if (t == DType::kF16)
+    body(F16());
   else
     body(float());
 }

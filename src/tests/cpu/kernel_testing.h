@@ -53,7 +53,8 @@ inline uint16_t to_bf16(float x) {
   return down % 2 == 0 ? down : up;
 }
 
-// Elements of type f32 or bf16 in memory of exactly their size, so that sanitizers see every byte read beyond them.
+// Elements of type f32, bf16 or f16 in memory of exactly their size, so that sanitizers see every byte read beyond
+// them.
 class Array {
  public:
   Array(DType t, size_t n) : t_(t), size_(n), bytes_(n * size_of(t), 0xEE) {}
@@ -77,12 +78,12 @@ class Array {
     }
     uint16_t x;
     std::memcpy(&x, &bytes_[2 * i], 2);
-    return from_bf16(x);
+    return t_ == DType::kF16 ? std::bit_cast<_Float16>(x) : from_bf16(x);
   }
 
   void set(size_t i, double value) {
     const auto x = static_cast<float>(value);
-    const uint16_t half = to_bf16(x);
+    const uint16_t half = t_ == DType::kF16 ? std::bit_cast<uint16_t>(static_cast<_Float16>(x)) : to_bf16(x);
     if (t_ == DType::kF32) {
       std::memcpy(&bytes_[4 * i], &x, 4);
     } else {

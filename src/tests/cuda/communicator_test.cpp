@@ -76,8 +76,13 @@ TEST_CASE("cuda: devices exchange what they have", "[device]") {
   SECTION("one fails, and the others do not wait for it") {
     if (n == 1) return;
     const auto errors = together(n, [&](size_t rank) {
-      if (rank == 0) return members[1]->abort();
+      if (rank == 0) {
+        for (const auto& member : members) member->abort();
+        return;
+      }
       const auto memory = upload(*devices[rank], std::vector<float>(n * count));
+      members[rank]->all_gather(static_cast<float*>(memory.data()), static_cast<int64_t>(count));
+      devices[rank]->synchronize();
       members[rank]->all_gather(static_cast<float*>(memory.data()), static_cast<int64_t>(count));
     });
     CHECK(errors[1].find("another device has failed") != std::string::npos);

@@ -2,12 +2,14 @@
 #ifdef NMT_CUDA_EMULATION
 #include "backend/cuda/mma.cuh"
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <random>
 #include <vector>
 
 #include "base/error.h"
+#include "base/philox.h"
 #include "tests/catch.h"
 
 using namespace nmt;
@@ -177,6 +179,17 @@ TEST_CASE("mma: matrices from shared memory", "[mma]") {
 }
 
 TEST_CASE("mma: float16", "[mma]") {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = static_cast<uint16_t>(bits);
+    const float x = emulation::from_f16(half);
+    if (!std::isnan(x)) CHECK(emulation::to_f16(x) == half);
+  }
+  Random random(4);
+  for (int i = 0; i < 10000; ++i) {
+    const auto x =
+        static_cast<float>((random.uniform() - 0.5) * std::ldexp(1.0, static_cast<int>(random.below(50)) - 30));
+    CHECK(emulation::to_f16(x) == std::bit_cast<uint16_t>(static_cast<_Float16>(x)));
+  }
   CHECK(emulation::from_f16(0x3c00) == 1);
   CHECK(emulation::from_f16(0xc500) == -5);
   CHECK(emulation::from_f16(0x7bff) == 65504);

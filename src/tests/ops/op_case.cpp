@@ -225,6 +225,36 @@ std::set<std::string> ops_of(const OpCase& c) {
   return ops;
 }
 
+namespace {
+
+// Where there is no host to compare with: float16 on a device.
+void check_f16(const OpCase& c) {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  INFO(c.name << " f16 on " << device->name());
+  const auto data = data_of(c, DType::kF16);
+  std::vector<Values> arguments;
+  for (const Data& d : data) arguments.push_back(d.values);
+  const Values reference = c.reference(arguments);
+  const Tolerance bf16 = kTolerances[1];
+  const double slack = (c.rounds_to_bf16 ? 1 : 0.25) * c.slack;  // it has three bits more
+  for (const bool fusion : {true, false}) {
+    INFO((fusion ? "fused" : "composed"));
+    const Outcome computed = evaluate(c, data, {DType::kF16, fusion, 1, device});
+    CHECK(error_of(computed.output, reference, c.unit) <= bf16.forward * slack);
+    for (size_t i = 0; i < data.size(); ++i) {
+      if (!c.differentiable || !has_gradient(c.arguments[i]) || (c.kinked && !fusion)) continue;
+      INFO("gradient of argument " << i);
+      const auto probes = probes_of(arguments[i].size());
+      const Values slopes = differences(c, arguments, i, probes, computed.weights);
+      CHECK(error_of(picked(computed.gradients[i], probes), slopes, std::max(c.unit, kDeviceUnit)) <=
+            bf16.gradient * slack);
+    }
+  }
+}
+
+}  // namespace
+
 void check_case(const OpCase& c) {
   for (const Tolerance& t : kTolerances) {
     if (t.dtype == DType::kBF16 && !cpu::has_bf16()) continue;
@@ -274,6 +304,7 @@ void check_case(const OpCase& c) {
       set_thread_order(0);
     }
   }
+  check_f16(c);
 }
 
 }  // namespace nmt::testing

@@ -97,6 +97,36 @@ TEST_CASE("a device trains as the host does, again to the bit, and goes on where
   CHECK(folder.further(there, "10u") == tensors);
 }
 
+TEST_CASE("float16 on a device trains as the host's float32 does; the loss scale falls where numbers end") {
+  const TrainingFolder folder;
+  TrainOptions here = folder.options();
+  here.disp_freq = "1u";
+  here.model.dropout = 0;
+  here.log_json = folder / "here.json";
+  TrainOptions there = here;
+  there.precision = "f16";
+  there.log_json = folder / "there.json";
+  CHECK_THROWS_AS(folder.fresh(there, "1u"), UserError);
+  if (test_device() == nullptr) return;
+  there.devices = {"0"};
+  folder.fresh(here, "6u");
+  const Tensors tensors = folder.fresh(there, "6u");
+  const auto expected = costs(here.log_json), found = costs(there.log_json);
+  for (const auto& [update, cost] : expected) CHECK(found.at(update) == Approx(cost).epsilon(5e-3));
+  CHECK(folder.state().at("skipped") == 0);
+  CHECK(folder.state().at("loss-scale") == nlohmann::json({65536.0, 6}));
+  folder.fresh(there, "3u");
+  CHECK(folder.further(there, "6u") == tensors);
+
+  there.learn_rate = 1e30;  // all is lost at the second update
+  there.skip_limit = 3;
+  std::filesystem::remove(there.log_json);
+  CHECK_THROWS_WITH(folder.fresh(there, "100u"), "3 updates in a row were skipped; there is no good checkpoint yet");
+  int falls = 0;
+  for (const auto& line : read_lines(there.log_json)) falls += nlohmann::json::parse(line).at("kind") == "loss-scale";
+  CHECK(falls == 16);  // from 2^16 to 1
+}
+
 // On a machine with at least four devices, or emulated ones.
 TEST_CASE("several devices train as the host does, again to the bit, and go on where others stopped") {
   const Variable four("NMT_EMULATED_DEVICES", "4");
@@ -150,7 +180,7 @@ TEST_CASE("devices that cannot work together are refused") {
   };
   CHECK(refusal({"0", "1"}).empty());
   CHECK(refusal({"0", "1", "0"}) == "--devices: 0 is given twice");
-  CHECK(refusal({"0", "cpu"}) == "--devices: the CPU and GPUs are not used together");
+  CHECK(refusal({"0", "cpu"}) == "--devices: cpu stands alone");
   CHECK(refusal({"0", "2"}).find("there is no device 2") != std::string::npos);
 }
 

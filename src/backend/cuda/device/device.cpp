@@ -1,6 +1,8 @@
 #include "backend/cuda/device.h"
 
+#include <bit>
 #include <cstring>
+#include <vector>
 
 #include <cuda_runtime.h>
 
@@ -10,7 +12,10 @@ namespace nmt::cuda {
 namespace {
 
 void check_cuda(cudaError_t error, const char* doing) {
-  if (error != cudaSuccess) fail("CUDA: {}: {} ({})", doing, cudaGetErrorString(error), cudaGetErrorName(error));
+  if (error == cudaSuccess) return;
+  int device = 0;
+  cudaGetDevice(&device);
+  fail("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 void use(int device) { check_cuda(cudaSetDevice(device), "choosing the device"); }
@@ -21,10 +26,15 @@ class Staging {
  public:
   explicit Staging(cudaStream_t stream) : stream_(stream) {}
   ~Staging() {
-    for (Slot& slot : slots_) {
-      if (slot.memory != nullptr) cudaFreeHost(slot.memory);
+    for (Slot& slot : slots_)
       if (slot.copied != nullptr) cudaEventDestroy(slot.copied);
-    }
+    for (void* memory : taken_) cudaFreeHost(memory);
+  }
+
+  // Taking pinned memory may wait for all devices, and freeing it does, which may wait for each other: what was too
+  // small is kept to the end.
+  void prepare(size_t bytes) {
+    for (Slot& slot : slots_) grow(slot, bytes);
   }
 
   void upload(void* to, const void* from, size_t bytes) {
@@ -33,13 +43,7 @@ class Staging {
       check_cuda(cudaEventCreateWithFlags(&slot.copied, cudaEventDisableTiming), "making an event");
     else
       check_cuda(cudaEventSynchronize(slot.copied), "waiting for an earlier copy");
-    if (slot.bytes < bytes) {
-      if (slot.memory != nullptr) check_cuda(cudaFreeHost(slot.memory), "freeing pinned memory");
-      slot.memory = nullptr;
-      slot.bytes = 0;
-      check_cuda(cudaMallocHost(&slot.memory, bytes), "taking pinned memory");
-      slot.bytes = bytes;
-    }
+    grow(slot, bytes);
     std::memcpy(slot.memory, from, bytes);
     check_cuda(cudaMemcpyAsync(to, slot.memory, bytes, cudaMemcpyHostToDevice, stream_), "copying to the device");
     check_cuda(cudaEventRecord(slot.copied, stream_), "recording an event");
@@ -53,14 +57,23 @@ class Staging {
     cudaEvent_t copied = nullptr;
   };
 
+  void grow(Slot& slot, size_t bytes) {
+    if (bytes <= slot.bytes) return;
+    const size_t room = std::bit_ceil(bytes);
+    check_cuda(cudaMallocHost(&slot.memory, room), "taking pinned memory");
+    taken_.push_back(slot.memory);
+    slot.bytes = room;
+  }
+
   cudaStream_t stream_;
+  std::vector<void*> taken_;
   Slot slots_[kSlots];
   size_t next_ = 0;
 };
 
 class PinnedMessage : public Message {
  public:
-  PinnedMessage(cudaStream_t stream, size_t bytes) : stream_(stream), bytes_(bytes) {
+  PinnedMessage(int device, cudaStream_t stream, size_t bytes) : device_(device), stream_(stream), bytes_(bytes) {
     check_cuda(cudaMallocHost(&host_, bytes), "taking pinned memory");
     check_cuda(cudaEventCreateWithFlags(&sent_, cudaEventDisableTiming), "making an event");
   }
@@ -70,15 +83,18 @@ class PinnedMessage : public Message {
   }
 
   void send(const void* from) override {
+    use(device_);
     check_cuda(cudaMemcpyAsync(host_, from, bytes_, cudaMemcpyDeviceToHost, stream_), "copying from the device");
     check_cuda(cudaEventRecord(sent_, stream_), "recording an event");
   }
   const void* receive() override {
+    use(device_);
     check_cuda(cudaEventSynchronize(sent_), "waiting for the device");
     return host_;
   }
 
  private:
+  int device_;
   cudaStream_t stream_;
   size_t bytes_;
   void* host_ = nullptr;
@@ -138,8 +154,11 @@ Device::~Device() {
   cudaStreamDestroy(stream_);
 }
 
+void Device::make_current() { use(index_); }
+
 void* Device::allocate(size_t bytes) {
   use(index_);
+  if (bytes == 0) return nullptr;
   void* memory = nullptr;
   const cudaError_t error = cudaMallocAsync(&memory, bytes, stream_);
   if (error == cudaErrorMemoryAllocation) {
@@ -154,6 +173,7 @@ void* Device::allocate(size_t bytes) {
 }
 
 void Device::free(void* memory) {
+  if (memory == nullptr) return;
   cudaSetDevice(index_);
   cudaFreeAsync(memory, stream_);  // an error would be an earlier one's, which is reported where it is noticed
 }
@@ -172,6 +192,11 @@ int64_t pool_bytes(int device, cudaMemPoolAttr what) {
 
 int64_t Device::used() const { return pool_bytes(index_, cudaMemPoolAttrUsedMemCurrent); }
 int64_t Device::peak() const { return pool_bytes(index_, cudaMemPoolAttrUsedMemHigh); }
+
+void Device::prepare_uploads(size_t bytes) {
+  use(index_);
+  if (bytes <= kLargestStaged) static_cast<Staging*>(staging_)->prepare(bytes);
+}
 
 void Device::upload(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
@@ -207,7 +232,7 @@ void Device::synchronize() {
 
 std::unique_ptr<Message> Device::message(size_t bytes) {
   use(index_);
-  return std::make_unique<PinnedMessage>(stream_, bytes);
+  return std::make_unique<PinnedMessage>(index_, stream_, bytes);
 }
 
 void check_launch(const char* kernel) {

@@ -16,7 +16,7 @@ void check_blas(cublasStatus_t status, const char* doing) {
   if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt: {}: {}", doing, CublasLt::get().status_string(status));
 }
 
-cudaDataType_t type_of(DType t) { return t == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t type_of(DType t) { return t == DType::kBF16 ? CUDA_R_16BF : t == DType::kF16 ? CUDA_R_16F : CUDA_R_32F; }
 
 constexpr size_t kWorkspace = 32 << 20;
 
@@ -82,8 +82,8 @@ struct Alignments {
   auto operator<=>(const Alignments&) const = default;
 };
 
-// Sizes that share an algorithm: equal in their three leading bits. Tokens in a batch are hardly ever as many as in the
-// last one.
+// Sizes that share an algorithm: rounded up to their four leading bits. Tokens in a batch are hardly ever as many as in
+// the last one.
 int64_t common_size(int64_t x) {
   const int64_t step = std::max<int64_t>(1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(x))) / 8);
   return round_up(x, step);
@@ -92,7 +92,7 @@ int64_t common_size(int64_t x) {
 }  // namespace
 
 struct Products::Implementation {
-  // Whatever an algorithm may depend on; of each pointer and each row's width how it is aligned.
+  // Whatever an algorithm may depend on; of each pointer and each row's width how it is aligned (0: exact sizes).
   using Key = std::tuple<bool, bool, int64_t, int64_t, int64_t, uint32_t, uint32_t, uint32_t, DType, DType, bool, bool,
                          Activation, int64_t, Alignments, bool>;
 
@@ -118,7 +118,7 @@ struct Products::Implementation {
     int count = 0;
     const cublasStatus_t status = lt.heuristic(handle, d.operation, d.b, d.a, d.y, d.y, preference, 1, &found, &count);
     lt.destroy_preference(preference);
-    if (status != CUBLAS_STATUS_SUCCESS || count == 0)
+    if (status != CUBLAS_STATUS_SUCCESS || count == 0 || found.state != CUBLAS_STATUS_SUCCESS)
       fail("cuBLASLt has no product [{}, {}] x [{}, {}] of {} into {}", p.m, p.k, p.k, p.n, name_of(p.t),
            name_of(p.ty));
     return found.algo;
@@ -138,10 +138,21 @@ struct Products::Implementation {
     const auto known = algorithms.find(key);
     if (known != algorithms.end()) return known->second;
     // The common size may be aligned better than this one.
-    about.m += m % 16;
-    about.n += n % 16;
-    about.k += k % 16;
+    const auto as_this = [](int64_t& size, uint32_t alignment) {
+      if (alignment_of(static_cast<uint64_t>(size), 16) > alignment) size += alignment;
+    };
+    as_this(about.m, m);
+    as_this(about.n, n);
+    as_this(about.k, k);
     return algorithms.emplace(key, find(about, alignments, tf32)).first->second;
+  }
+
+  // For products of exactly this size, where the one above does not suit it.
+  const cublasLtMatmulAlgo_t& exact_algorithm(const Product& p, const Alignments& alignments, bool tf32) {
+    const Key key{p.transpose_a, p.transpose_b,     p.m,          p.n,     p.k,        0,   0, 0, p.t, p.ty,
+                  p.accumulate,  p.bias != nullptr, p.activation, p.count, alignments, tf32};
+    const auto known = algorithms.find(key);
+    return known != algorithms.end() ? known->second : algorithms.emplace(key, find(p, alignments, tf32)).first->second;
   }
 };
 
@@ -170,7 +181,7 @@ void Products::multiply(const Product& p, const void* a, const void* b, void* y)
   cublasStatus_t status = multiply_by(i.algorithm(p, alignments, tf32));
   // What suits a size need not suit its neighbours.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
-    status = multiply_by(i.find(p, alignments, tf32));
+    status = multiply_by(i.exact_algorithm(p, alignments, tf32));
   check_blas(status, "multiplying");
 }
 

@@ -4,6 +4,9 @@
 #include "base/error.h"
 
 #if __has_include(<nccl.h>)
+#include <cstdlib>
+
+#include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <nccl.h>
 
@@ -15,7 +18,6 @@ namespace {
 struct Nccl {
   decltype(&ncclGetErrorString) error_string;
   decltype(&ncclCommInitAll) init_all;
-  decltype(&ncclCommDestroy) destroy;
   decltype(&ncclCommAbort) abort;
   decltype(&ncclReduceScatter) reduce_scatter;
   decltype(&ncclAllGather) all_gather;
@@ -32,7 +34,6 @@ struct Nccl {
     Nccl n{};
     library.find("ncclGetErrorString", n.error_string);
     library.find("ncclCommInitAll", n.init_all);
-    library.find("ncclCommDestroy", n.destroy);
     library.find("ncclCommAbort", n.abort);
     library.find("ncclReduceScatter", n.reduce_scatter);
     library.find("ncclAllGather", n.all_gather);
@@ -45,28 +46,51 @@ void check_nccl(ncclResult_t result, const char* doing) {
   if (result != ncclSuccess) fail("NCCL: {}: {}", doing, Nccl::get().error_string(result));
 }
 
+void check_cuda(cudaError_t error, const char* doing) {
+  if (error != cudaSuccess) fail("CUDA: {}: {}", doing, cudaGetErrorString(error));
+}
+
+// Memory of a device's pool is its own, unless it is shared with those that can reach it.
+void share_memory(std::span<Device* const> devices) {
+  for (const Device* owner : devices) {
+    cudaMemPool_t pool;
+    check_cuda(cudaDeviceGetDefaultMemPool(&pool, owner->index()), "asking for the memory pool");
+    for (const Device* reader : devices) {
+      int reaches = 0;
+      if (reader != owner)
+        check_cuda(cudaDeviceCanAccessPeer(&reaches, reader->index(), owner->index()), "asking who reaches whom");
+      if (reaches == 0) continue;
+      const cudaMemAccessDesc access{.location = {.type = cudaMemLocationTypeDevice, .id = reader->index()},
+                                     .flags = cudaMemAccessFlagsProtReadWrite};
+      check_cuda(cudaMemPoolSetAccess(pool, &access, 1), "sharing a device's memory");
+    }
+  }
+}
+
 class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(Device& device, size_t rank, ncclComm_t connection)
       : device_(device), rank_(static_cast<int64_t>(rank)), connection_(connection) {}
-  ~NcclCommunicator() override {
-    if (connection_ != nullptr) Nccl::get().destroy(connection_);
-  }
+  // Not destroyed in good order, which would wait for devices that may have failed.
+  ~NcclCommunicator() override { abort(); }
 
   void reduce_scatter(float* data, int64_t count) override {
-    check_nccl(Nccl::get().reduce_scatter(data, data + rank_ * count, static_cast<size_t>(count), ncclFloat32, ncclSum,
-                                          connection(), device_.stream()),
-               "adding up gradients");
+    call("adding up gradients", [&](ncclComm_t connection) {
+      return Nccl::get().reduce_scatter(data, data + rank_ * count, static_cast<size_t>(count), ncclFloat32, ncclSum,
+                                        connection, device_.stream());
+    });
   }
   void all_gather(float* data, int64_t count) override {
-    check_nccl(Nccl::get().all_gather(data + rank_ * count, data, static_cast<size_t>(count), ncclFloat32, connection(),
-                                      device_.stream()),
-               "exchanging parameters");
+    call("exchanging parameters", [&](ncclComm_t connection) {
+      return Nccl::get().all_gather(data + rank_ * count, data, static_cast<size_t>(count), ncclFloat32, connection,
+                                    device_.stream());
+    });
   }
   void all_reduce(double* data, int64_t count) override {
-    check_nccl(Nccl::get().all_reduce(data, data, static_cast<size_t>(count), ncclFloat64, ncclSum, connection(),
-                                      device_.stream()),
-               "adding up norms");
+    call("adding up norms", [&](ncclComm_t connection) {
+      return Nccl::get().all_reduce(data, data, static_cast<size_t>(count), ncclFloat64, ncclSum, connection,
+                                    device_.stream());
+    });
   }
 
   void abort() override {
@@ -76,10 +100,14 @@ class NcclCommunicator : public Communicator {
   }
 
  private:
-  ncclComm_t connection() {
+  template <class Call>
+  void call(const char* doing, Call call) {
+    device_.make_current();
     const std::lock_guard lock(mutex_);
-    if (connection_ == nullptr) fail("NCCL: another device has failed");
-    return connection_;
+    if (connection_ == nullptr) fail("device {}: {}: another device has failed", device_.index(), doing);
+    const ncclResult_t result = call(connection_);
+    if (result != ncclSuccess)
+      fail("NCCL: device {}: {}: {}", device_.index(), doing, Nccl::get().error_string(result));
   }
 
   Device& device_;
@@ -91,6 +119,9 @@ class NcclCommunicator : public Communicator {
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> Communicator::connect(std::span<Device* const> devices) {
+  // So that calls only begin, and no host waits in one for another.
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+  share_memory(devices);
   std::vector<int> indices;
   for (const Device* device : devices) indices.push_back(device->index());
   std::vector<ncclComm_t> connections(devices.size());

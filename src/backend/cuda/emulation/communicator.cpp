@@ -15,7 +15,7 @@ namespace {
 // Where the devices' threads meet: the last one does the work for all.
 class Meeting {
  public:
-  explicit Meeting(size_t members) : data_(members) {}
+  explicit Meeting(size_t members) : data_(members), aborted_(members) {}
 
   size_t members() const { return data_.size(); }
 
@@ -23,8 +23,8 @@ class Meeting {
   template <class Work>
   void come(size_t rank, const char* call, int64_t count, void* data, Work work) {
     std::unique_lock lock(mutex_);
-    if (!aborted_ && here_ > 0 && (call_ != call || count_ != count)) {
-      aborted_ = true;
+    if (here_ > 0 && (call_ != call || count_ != count)) {
+      aborted_.assign(members(), true);
       all_here_.notify_all();
       fail("a device calls {} of {}, others {} of {}", call, count, call_, count_);
     }
@@ -32,19 +32,19 @@ class Meeting {
     count_ = count;
     data_[rank] = data;
     const uint64_t meeting = meetings_;
-    if (!aborted_ && ++here_ == members()) {
+    if (!aborted_[rank] && ++here_ == members()) {
       work(data_);
       here_ = 0;
       ++meetings_;
       all_here_.notify_all();
     }
-    all_here_.wait(lock, [&] { return aborted_ || meetings_ != meeting; });
+    all_here_.wait(lock, [&] { return aborted_[rank] || meetings_ != meeting; });
     if (meetings_ == meeting) fail("{}: another device has failed", call);
   }
 
-  void abort() {
+  void abort(size_t rank) {
     const std::lock_guard lock(mutex_);
-    aborted_ = true;
+    aborted_[rank] = true;
     all_here_.notify_all();
   }
 
@@ -56,7 +56,7 @@ class Meeting {
   int64_t count_ = 0;
   size_t here_ = 0;
   uint64_t meetings_ = 0;
-  bool aborted_ = false;
+  std::vector<bool> aborted_;
 };
 
 class Emulated : public Communicator {
@@ -98,7 +98,7 @@ class Emulated : public Communicator {
     });
   }
 
-  void abort() override { meeting_->abort(); }
+  void abort() override { meeting_->abort(rank_); }
 
  private:
   int64_t parts() const { return static_cast<int64_t>(meeting_->members()); }

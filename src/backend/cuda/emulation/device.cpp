@@ -5,6 +5,7 @@
 
 #include "backend/cuda/emulation/allocations.h"
 #include "backend/cuda/emulation/environment.h"
+#include "backend/cuda/emulation/run.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -45,7 +46,11 @@ Device::Device(int index) : index_(index) {
   require(index >= 0 && static_cast<size_t>(index) < all.size(), "there is no device {}: {} are there, counted from 0",
           index, all.size());
   info_ = all[static_cast<size_t>(index)];
+  stream_ = reinterpret_cast<Stream>(this);
+  make_current();
 }
+
+void Device::make_current() { emulation::set_current(stream_); }
 
 // What was not freed by now is a mistake in the program, and a destructor cannot throw.
 Device::~Device() {
@@ -55,22 +60,30 @@ Device::~Device() {
   }
 }
 
-void* Device::allocate(size_t bytes) { return bytes == 0 ? nullptr : allocations().allocate(*this, bytes); }
+void* Device::allocate(size_t bytes) {
+  make_current();
+  return bytes == 0 ? nullptr : allocations().allocate(*this, bytes);
+}
 
 void Device::free(void* memory) {
+  make_current();
   if (memory != nullptr) allocations().free(*this, memory);
 }
+
+void Device::prepare_uploads(size_t) {}
 
 int64_t Device::used() const { return allocations().used(index_); }
 int64_t Device::peak() const { return allocations().peak(index_); }
 
 void Device::upload(void* to, const void* from, size_t bytes) {
+  make_current();
   if (bytes == 0) return;
   allocations().check(*this, "upload", to, bytes);
   std::memcpy(to, from, bytes);
 }
 
 void Device::copy(void* to, const void* from, size_t bytes) {
+  make_current();
   if (bytes == 0) return;
   allocations().check(*this, "copy from", from, bytes);
   allocations().check(*this, "copy to", to, bytes);
@@ -78,12 +91,14 @@ void Device::copy(void* to, const void* from, size_t bytes) {
 }
 
 void Device::zero(void* to, size_t bytes) {
+  make_current();
   if (bytes == 0) return;
   allocations().check(*this, "zero", to, bytes);
   std::memset(to, 0, bytes);
 }
 
 void Device::download(void* to, const void* from, size_t bytes) {
+  make_current();
   if (bytes == 0) return;
   allocations().check(*this, "download", from, bytes);
   std::memcpy(to, from, bytes);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backend/cuda/emulation/floats.h"
 #include "backend/cuda/emulation/guarded_memory.h"
 #include "backend/cuda/emulation/run.h"
 

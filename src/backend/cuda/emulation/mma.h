@@ -1,26 +1,16 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
+#include "backend/cuda/emulation/floats.h"
 #include "backend/cuda/emulation/run.h"
 
 // What backend/cuda/mma.cuh says, by the lane that comes last, for all.
 namespace nmt::cuda::emulation {
 
 constexpr unsigned kWholeWarp = 0xffffffff;
-
-inline float from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-inline float from_f16(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const float sign = (bits >> 15) != 0 ? -1.f : 1.f;
-  if (exponent == 31) return fraction != 0 ? NAN : sign * INFINITY;
-  return sign * (exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
-                               : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25));
-}
 
 inline uint16_t half_of(unsigned pair, int upper) { return static_cast<uint16_t>(pair >> 16 * upper); }
 

@@ -402,6 +402,15 @@ void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, cons
   engine().run(kernel, blocks, threads, shared_bytes, body);
 }
 
+namespace {
+thread_local const CUstream_st* current = nullptr;
+}
+
+void set_current(CUstream_st* stream) { current = stream; }
+void check_current(const char* kernel, const CUstream_st* stream) {
+  if (stream != nullptr && stream != current) fail("kernel {}: launched on a device that is not current", kernel);
+}
+
 void fail_launch(int64_t launch) { launches_to_failure() = launch; }
 
 void set_thread_order(uint64_t seed) { thread_order() = seed; }

@@ -6,6 +6,8 @@
 
 #include "backend/cuda/emulation/vectors.h"
 
+struct CUstream_st;
+
 // How a kernel runs in this process: block after block, and the threads of a block in turns, each till it waits for
 // others. Every host thread runs its own kernels. A kernel cannot wait for another block.
 //
@@ -24,6 +26,11 @@ void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, cons
 // From now on: 0: blocks one after the other, and of the threads that can run always the first; else an order that the
 // seed chooses, another one at each barrier. A kernel whose results change has a race.
 void set_thread_order(uint64_t seed);
+
+// The stream of the device that this thread of the host computes on; and what refuses launches on another's (streams
+// that are no device's have none).
+void set_current(CUstream_st* stream);
+void check_current(const char* kernel, const CUstream_st* stream);
 
 // The launch-th kernel from now, of any thread, fails once, as on a broken device; 0: none does.
 void fail_launch(int64_t launch);
