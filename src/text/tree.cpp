@@ -73,7 +73,7 @@ void TreeParser::parse(std::string_view line, const std::string& where, std::deq
         begin_ = fmt::format("{}{}", where, column_of(line, at));
         brackets_ = 0;
       } else {
-        expect(!label.empty(), "this bracket has no label");
+        expect(!label.empty() || empty_ == EmptyBrackets::kAccept, "this bracket has no label");
         expect(!open_.back().is_leaf(), "a bracket after the word '{}'", open_.back().word);
       }
       expect(open_.size() < kMaxDepth, "more than {} brackets are open, the first at {}", kMaxDepth, begin_);

@@ -23,8 +23,8 @@ struct Tree {
   std::string text() const;
 };
 
-// A bracket that holds neither word nor constituent: refused, or read as a constituent without children, as parsers
-// write where they find no parse.
+// Brackets that hold neither word nor constituent, and inner ones without a label: refused, or read as constituents
+// that lack children or label; `(())` is what parsers write where they find no parse.
 enum class EmptyBrackets { kRefuse, kAccept };
 
 // Reads Penn bracketed text. The outermost bracket may lack a label, `( (S ...) )`; its label is empty then. Labels and
