@@ -29,12 +29,11 @@ try --reference gold --params own.prm --hypothesis test
 try --reference gold --score-only --width 2 --hypothesis gold
 try --reference gold --sentence --score-only --hypothesis better
 try --reference gold --json --hypothesis better
-try --reference gold --paired --bootstrap-trials 50 --score-only --hypothesis gold gold
+try --reference gold --paired --bootstrap-trials 50 --score-only --hypothesis gold better
 gzip -k better
 try --reference gold --score-only --hypothesis better.gz
 echo "== errors"
 for i in 1 2 3; do cat gold; done > long
-head -n 18 /dev/zero | tr '\0' '\n' | head -n 0
 awk '{ print "(S (NN other) (NN words))" }' long > other
 try --reference long --hypothesis other
 printf 'MAX_ERROR 20\n' > patient.prm
@@ -47,6 +46,3 @@ try --reference gold --hypothesis test --evalb --json
 printf 'DELETE_LABEL TOP\nDELETE_LABELS NP\n' > wrong.prm
 try --reference gold --hypothesis test --params wrong.prm
 try --reference gold --hypothesis test --params nowhere.prm
-END
-sed -i '/^head -n 18/d' regression-tests/eval/brackets.sh; sed -i '$d' regression-tests/eval/brackets.sh 
-tail -3 regression-tests/eval/brackets.sh; grep -n "end\|END" regression-tests/vocab/trees.sh; ls /tmp/quiet; cat /tmp/trees-build.log

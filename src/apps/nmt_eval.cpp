@@ -162,9 +162,9 @@ void evaluate_brackets(const BracketOptions& options, const EvalOptions& common)
   const auto parameters = options.params.empty() ? BracketParameters() : BracketParameters::read(options.params);
   if (options.evalb) {
     common.validate();
-    require(
-        common.hypotheses.size() == 1 && !common.sentence && !common.confidence && !common.json && !common.score_only,
-        "--evalb reports on one system, without --sentence, --confidence, --json or --score-only");
+    require(common.hypotheses.size() == 1 && !common.sentence && !common.confidence && !common.json &&
+                !common.score_only && common.width == EvalOptions().width,
+            "--evalb reports on one system, without --sentence, --confidence, --json, --score-only or --width");
     const auto references = read_references(common);
     const auto& path = common.hypotheses[0];
     const auto lines = read_hypothesis(path, common, references);

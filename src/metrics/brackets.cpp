@@ -26,7 +26,7 @@ struct Word {
 struct Bracket {
   std::string label;
   size_t begin = 0, end = 0;  // among the words
-  bool deleted = false, matched = false;
+  bool matched = false;
 };
 
 // A word that looks like a quote, whether deleted or not; where it is or would be put back.
@@ -40,7 +40,7 @@ bool contains(const std::vector<std::string>& list, std::string_view text) {
   return std::ranges::find(list, text) != list.end();
 }
 
-bool equal(std::string_view a, std::string_view b, const BracketParameters::Pairs& pairs) {
+bool equivalent(std::string_view a, std::string_view b, const BracketParameters::Pairs& pairs) {
   return a == b || std::ranges::any_of(pairs, [&](const auto& pair) {
            return (a == pair.first && b == pair.second) || (a == pair.second && b == pair.first);
          });
@@ -83,13 +83,12 @@ struct Sentence {
 
   // Deletes brackets without words and those of deleted labels; labels lose function tags.
   void trim(const BracketParameters& p) {
-    for (auto& bracket : brackets) {
-      auto& label = bracket.label;
-      label.resize(std::min(label.find_first_of("-="), label.size()));
-      bracket.deleted = bracket.begin == bracket.end ||
-                        std::ranges::any_of(p.deleted, [&](const auto& d) { return equal(label, d, p.equal_labels); });
-    }
-    std::erase_if(brackets, [](const Bracket& bracket) { return bracket.deleted; });
+    for (auto& [label, begin, end, matched] : brackets) label.resize(std::min(label.find_first_of("-="), label.size()));
+    std::erase_if(brackets, [&](const Bracket& bracket) {
+      return bracket.begin == bracket.end || std::ranges::any_of(p.deleted, [&](const std::string& label) {
+               return equivalent(bracket.label, label, p.equal_labels);
+             });
+    });
   }
 };
 
@@ -124,7 +123,7 @@ int64_t count_matches(const std::vector<Bracket>& gold, std::vector<Bracket>& te
   for (const auto& g : gold)
     for (auto& t : test)
       if (!t.matched && g.begin == t.begin && g.end == t.end &&
-          (!p.labelled || equal(g.label, t.label, p.equal_labels))) {
+          (!p.labelled || equivalent(g.label, t.label, p.equal_labels))) {
         t.matched = true;
         ++matches;
         break;
@@ -179,7 +178,7 @@ SentenceBrackets compare_brackets(std::string_view gold_line, std::string_view t
   if (gold.words.size() != test.words.size())
     return fail(fmt::format("{} words, but {} in the reference", test.words.size(), gold.words.size()));
   for (size_t i = 0; i < gold.words.size(); ++i)
-    if (!equal(gold.words[i].text, test.words[i].text, parameters.equal_words))
+    if (!equivalent(gold.words[i].text, test.words[i].text, parameters.equal_words))
       return fail(fmt::format("'{}' is '{}' in the reference", test.words[i].text, gold.words[i].text));
 
   gold.trim(parameters);
@@ -190,7 +189,7 @@ SentenceBrackets compare_brackets(std::string_view gold_line, std::string_view t
   result.crossing = count_crossing(gold.brackets, test.brackets);
   result.matched = count_matches(gold.brackets, test.brackets, parameters);
   for (size_t i = 0; i < gold.words.size(); ++i)
-    result.tags += equal(gold.words[i].tag, test.words[i].tag, parameters.equal_labels) ? 1 : 0;
+    result.tags += equivalent(gold.words[i].tag, test.words[i].tag, parameters.equal_labels) ? 1 : 0;
   return result;
 }
 
