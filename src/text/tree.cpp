@@ -1,6 +1,7 @@
 #include "text/tree.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -65,19 +66,20 @@ void TreeParser::parse(std::string_view line, const std::string& where, std::deq
     expect(false, "malformed UTF-8");
   }
 
+  std::optional<size_t> begin;  // of the tree that is open
   for (at = line.find_first_not_of(kBlank); at < line.size(); at = line.find_first_not_of(kBlank, at)) {
     if (line[at] == '(') {
       const size_t end = std::min(line.find_first_of(kBlankOrBracket, at + 1), line.size());
       const auto label = line.substr(at + 1, end - at - 1);
       if (open_.empty()) {
-        begin_ = fmt::format("{}{}", where, column_of(line, at));
+        begin = at;
         brackets_ = 0;
       } else {
         expect(!label.empty() || empty_ == EmptyBrackets::kAccept, "this bracket has no label");
         expect(!open_.back().is_leaf(), "a bracket after the word '{}'", open_.back().word);
       }
-      expect(open_.size() < kMaxDepth, "more than {} brackets are open, the first at {}", kMaxDepth, begin_);
-      expect(++brackets_ <= kMaxBrackets, "the tree that begins at {} has more than {} brackets", begin_, kMaxBrackets);
+      expect(open_.size() < kMaxDepth, "more than {} brackets are open", kMaxDepth);
+      expect(++brackets_ <= kMaxBrackets, "a tree of more than {} brackets", kMaxBrackets);
       open_.push_back({std::string(label)});
       at = end;
     } else if (line[at] == ')') {
@@ -103,6 +105,7 @@ void TreeParser::parse(std::string_view line, const std::string& where, std::deq
       at = end;
     }
   }
+  if (begin && !open_.empty()) begin_ = fmt::format("{}{}", where, column_of(line, *begin));
 }
 
 void TreeParser::finish() const { require(open_.empty(), "{}: this bracket is not closed", begin_); }
