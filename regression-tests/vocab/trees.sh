@@ -66,3 +66,7 @@ head -n 2 words > few
 try delinearise --words few --input linear
 try delinearise --words words --input few
 try delinearise --words - --input -
+echo "== what is made of trees without tags can be scored"
+head -n 1 normal > gold
+head -n 1 words > gold.words
+head -n 1 linear | vocab delinearise --words gold.words | "$NMT_BIN/nmt-eval" brackets --score-only --reference gold

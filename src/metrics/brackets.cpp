@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "base/error.h"
-#include "text/tree.h"
+#include "text/linear_tree.h"
 
 namespace nmt {
 namespace {
@@ -51,21 +51,24 @@ struct Sentence {
   std::vector<Word> words;
   std::vector<Bracket> brackets;
   std::vector<Quote> quotes;
-  int64_t length = 0;
+  std::vector<std::string> tags;  // of all leaves but for not_in_length
 
-  void add(const Tree& tree, std::vector<size_t>& open, const BracketParameters& p) {
+  // Where the leaf is XX, the gold tag at its place says whether it is deleted.
+  void add(const Tree& tree, std::vector<size_t>& open, const BracketParameters& p, const Sentence* gold) {
     if (tree.is_leaf()) {
       const Word word{tree.word, tree.label};
-      if (!contains(p.not_in_length, word.tag)) ++length;
+      const bool any = gold != nullptr && word.tag == kAnyTag && tags.size() < gold->tags.size();
+      const bool deleted = contains(p.deleted, any ? gold->tags[tags.size()] : word.tag);
+      if (!contains(p.not_in_length, word.tag)) tags.push_back(word.tag);
       if (contains(p.quotes, word.tag) && (word.text == "'" || word.text == "\"" || word.text == "/"))
         quotes.push_back({word, words.size(), brackets.size(), open});
-      if (!contains(p.deleted, word.tag)) words.push_back(word);
+      if (!deleted) words.push_back(word);
       return;
     }
     const size_t number = brackets.size();
     brackets.push_back({tree.label, words.size()});
     open.push_back(number);
-    for (const Tree& child : tree.children) add(child, open, p);
+    for (const Tree& child : tree.children) add(child, open, p, gold);
     open.pop_back();
     brackets[number].end = words.size();
   }
@@ -92,14 +95,15 @@ struct Sentence {
   }
 };
 
-Sentence read_sentence(std::string_view line, const std::string& name, const BracketParameters& p) {
+Sentence read_sentence(std::string_view line, const std::string& name, const BracketParameters& p,
+                       const Sentence* gold = nullptr) {
   std::deque<Tree> trees;
   TreeParser parser(EmptyBrackets::kAccept);
   parser.parse(line, name + ", column ", trees);
   parser.finish();
   Sentence sentence;
   std::vector<size_t> open;
-  for (const Tree& tree : trees) sentence.add(tree, open, p);
+  for (const Tree& tree : trees) sentence.add(tree, open, p, gold);
   return sentence;
 }
 
@@ -164,9 +168,9 @@ SentenceBrackets compare_brackets(std::string_view gold_line, std::string_view t
   Sentence gold, test;
   try {
     gold = read_sentence(gold_line, "reference", parameters);
-    result.length = gold.length;
+    result.length = std::ssize(gold.tags);
     result.words = std::ssize(gold.words);
-    test = read_sentence(test_line, "hypothesis", parameters);
+    test = read_sentence(test_line, "hypothesis", parameters, &gold);
   } catch (const UserError& error) {
     return fail(error.what());
   }

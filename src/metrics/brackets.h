@@ -43,7 +43,8 @@ struct SentenceBrackets {
 };
 
 // Both are lines of Penn bracketed text, with any number of trees. A sentence is skipped where the test trees have no
-// words, and an error where a line is no tree or the words differ.
+// words, and an error where a line is no tree or the words differ. A test word tagged XX, as `nmt-vocab linearise` tags
+// them all, is deleted where the gold word at its place is: EVALB alone would take punctuation for words.
 SentenceBrackets compare_brackets(std::string_view gold, std::string_view test, const BracketParameters& parameters);
 
 // Sums over sentences, and EVALB's figures of them: percent but for average_crossing; 0 where there is nothing to

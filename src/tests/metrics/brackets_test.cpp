@@ -65,6 +65,15 @@ TEST_CASE("empty elements, punctuation and what holds nothing else do not count"
   CHECK(s.words == 1);
 }
 
+TEST_CASE("a word tagged XX is punctuation where the gold word is") {
+  CHECK(counts(kGold, "(S (NP (XX the) (XX cat)) (VP (XX sees) (NP (XX it))) (XX .))") == "4/4/4");
+  CHECK(counts("(S (`` ``) (NP (-NONE- *)) (VP (VB go)) ('' ''))", "(S (XX ``) (VP (XX go)) (X (XX '')))") == "2/2/2");
+  CHECK(compare("(S (NN a) (. .))", "(S (XX a) (XX .))").tags == 0);
+  CHECK(counts("(S (NN a) (. .))", "(S (. .) (XX a))") == "status 2");
+  CHECK(counts("(S (NN a))", "(S (NN a) (XX b))") == "status 1");
+  CHECK(counts("(S (XX .))", "(S (. .))") == "status 2");
+}
+
 TEST_CASE("equivalent labels") {
   CHECK(counts("(S (ADVP (RB up)))", "(S (PRT (RB up)))") == "2/2/2");
   CHECK(counts("(S (ADVP-X (RB up)))", "(S (PRT=1 (RB up)))") == "2/2/2");
