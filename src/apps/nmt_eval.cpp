@@ -134,7 +134,8 @@ struct BracketOptions {
   bool evalb = false;
 
   void declare(Options& options) {
-    options.group("Brackets: a sentence's tree a line, in Penn's brackets");
+    options.group(
+        "Brackets: a sentence's tree a line, in Penn's brackets; XX is punctuation where the reference has some");
     options.add("params", params, "EVALB's parameter file; COLLINS.prm where not given");
     options.add("evalb", evalb, "Print what EVALB prints: a line for each sentence and a summary");
   }
