@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <functional>
+#include <span>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "config/app.h"
 #include "metrics/bleu.h"
+#include "metrics/brackets.h"
 #include "metrics/chrf.h"
 #include "metrics/report.h"
 #include "metrics/ter.h"
@@ -50,10 +53,12 @@ struct EvalOptions {
   }
 };
 
+using Lines = std::vector<std::string>;
+
 // The lines without white space at their ends, as sacreBLEU takes them.
-std::vector<std::string> read_text(const std::string& path) {
+Lines read_text(const std::string& path) {
   TextReader reader(path, OnNul::kReplace);
-  std::vector<std::string> lines;
+  Lines lines;
   for (std::string line; reader.next(line);) lines.emplace_back(metrics::strip_right(line));
   require(!lines.empty(), "{} is empty: there is nothing to score", reader.name());
   return lines;
@@ -61,7 +66,25 @@ std::vector<std::string> read_text(const std::string& path) {
 
 std::string shown(const std::string& path) { return path == "-" ? "standard input" : path; }
 
-void warn_if_tokenized(const std::string& path, const std::vector<std::string>& lines) {
+std::vector<Lines> read_references(const EvalOptions& options) {
+  std::vector<Lines> references;
+  for (const auto& path : options.references) references.push_back(read_text(path));
+  return references;
+}
+
+Lines read_hypothesis(const std::string& path, const EvalOptions& options, const std::vector<Lines>& references) {
+  auto lines = read_text(path);
+  for (size_t r = 0; r < references.size(); ++r)
+    require(references[r].size() == lines.size(),
+            "{} has {} lines, but its reference {} has {}; line by line they must belong together", shown(path),
+            lines.size(), shown(options.references[r]), references[r].size());
+  return lines;
+}
+
+// What a command says of a system's lines, read from `path`, before they are scored.
+using Inspect = std::function<void(const std::string& path, const Lines& lines, std::span<const Lines> references)>;
+
+void warn_if_tokenized(const std::string& path, const Lines& lines, std::span<const Lines>) {
   constexpr int64_t kMany = 100;  // sacreBLEU's bound
   const auto count = std::ranges::count_if(lines, [](const std::string& line) { return line.ends_with(" ."); });
   if (count >= kMany)
@@ -69,20 +92,14 @@ void warn_if_tokenized(const std::string& path, const std::vector<std::string>& 
               shown(path), count);
 }
 
-void evaluate(const Metric& metric, const EvalOptions& options, bool takes_raw_text) {
+void evaluate(const Metric& metric, const EvalOptions& options, const Inspect& inspect = {}) {
   options.validate();
-  std::vector<std::vector<std::string>> references;
-  for (const auto& path : options.references) references.push_back(read_text(path));
-
+  const auto references = read_references(options);
   std::vector<Score> scores;
   std::vector<double> baseline;
   for (const auto& path : options.hypotheses) {
-    const auto lines = read_text(path);
-    for (size_t r = 0; r < references.size(); ++r)
-      require(references[r].size() == lines.size(),
-              "{} has {} lines, but its reference {} has {}; line by line they must belong together", shown(path),
-              lines.size(), shown(options.references[r]), references[r].size());
-    if (takes_raw_text) warn_if_tokenized(path, lines);
+    const auto lines = read_hypothesis(path, options, references);
+    if (inspect) inspect(path, lines, references);
     const CorpusStatistics statistics(metric, lines, references);
     if (options.sentence) {
       for (size_t line = 0; line < statistics.size(); ++line) scores.push_back(statistics.sentence_score(line));
@@ -112,6 +129,55 @@ void evaluate(const Metric& metric, const EvalOptions& options, bool takes_raw_t
   fmt::print("{}", text);
 }
 
+struct BracketOptions {
+  std::string params;
+  bool evalb = false;
+
+  void declare(Options& options) {
+    options.group(
+        "Brackets: a sentence's tree a line, in Penn's brackets; XX is punctuation where the reference has some");
+    options.add("params", params, "EVALB's parameter file; COLLINS.prm where not given");
+    options.add("evalb", evalb, "Print what EVALB prints: a line for each sentence and a summary");
+  }
+};
+
+// Names the sentences that count as errors, and stops where EVALB does.
+std::vector<SentenceBrackets> compare_sentences(const std::string& path, const Lines& lines, const Lines& reference,
+                                                const BracketParameters& parameters) {
+  std::vector<SentenceBrackets> sentences;
+  int errors = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    sentences.push_back(compare_brackets(reference[i], lines[i], parameters));
+    if (sentences.back().status != SentenceBrackets::kError) continue;
+    log::warn("{}:{}: not scored: {}", shown(path), i + 1, sentences.back().error);
+    require(++errors <= parameters.max_errors + 1,
+            "{}: {} sentences cannot be scored; are these trees of the reference's sentences? MAX_ERROR in --params "
+            "allows for more",
+            shown(path), errors);
+  }
+  return sentences;
+}
+
+void evaluate_brackets(const BracketOptions& options, const EvalOptions& common) {
+  require(common.references.size() == 1, "brackets takes one --reference, not {}", common.references.size());
+  const auto parameters = options.params.empty() ? BracketParameters() : BracketParameters::read(options.params);
+  if (options.evalb) {
+    common.validate();
+    require(common.hypotheses.size() == 1 && !common.sentence && !common.confidence && !common.json &&
+                !common.score_only && common.width == EvalOptions().width,
+            "--evalb reports on one system, without --sentence, --confidence, --json, --score-only or --width");
+    const auto references = read_references(common);
+    const auto& path = common.hypotheses[0];
+    const auto lines = read_hypothesis(path, common, references);
+    fmt::print("{}", evalb_report(compare_sentences(path, lines, references[0], parameters), parameters.cutoff));
+    return;
+  }
+  evaluate(Brackets(parameters), common,
+           [&](const std::string& path, const Lines& lines, std::span<const Lines> references) {
+             compare_sentences(path, lines, references[0], parameters);
+           });
+}
+
 // A subcommand: its metric's options and those of every metric.
 template <class MetricOptions>
 struct Command {
@@ -128,12 +194,13 @@ struct Command {
 };
 
 int run(int argc, char** argv) {
-  App app("nmt-eval", "Scores translations: the figures of sacreBLEU 2.");
+  App app("nmt-eval", "Scores translations: the figures of sacreBLEU 2; and trees: the figures of EVALB.");
   app.footer(
       "Examples:\n"
       "  nmt-eval bleu --reference test.de < test.out.de\n"
       "  nmt-eval bleu --tokenize moses --language de --compound-split --reference test.de < test.out.de\n"
       "  nmt-eval chrf --word-order 2 --reference test.de --hypothesis a.de b.de --paired\n"
+      "  nmt-eval brackets --reference dev.trees < dev.out.trees\n"
       "Intervals and p-values come from nmt's own random numbers: they differ from sacreBLEU's within the resampling "
       "error.");
   Command<BleuOptions> bleu;
@@ -142,12 +209,15 @@ int run(int argc, char** argv) {
   bleu.declare(app, "bleu", "BLEU, in percent", [](BleuOptions options, const EvalOptions& common) {
     options.effective_order |= common.sentence;
     const bool raw = options.tokenize == "13a" || options.tokenize == "intl";
-    evaluate(Bleu(options), common, raw);
+    evaluate(Bleu(options), common, raw ? warn_if_tokenized : Inspect());
   });
   chrf.declare(app, "chrf", "Character n-gram F score, in percent",
-               [](const ChrfOptions& options, const EvalOptions& common) { evaluate(Chrf(options), common, false); });
+               [](const ChrfOptions& options, const EvalOptions& common) { evaluate(Chrf(options), common); });
   ter.declare(app, "ter", "Translation edit rate, in percent",
-              [](const TerOptions& options, const EvalOptions& common) { evaluate(Ter(options), common, false); });
+              [](const TerOptions& options, const EvalOptions& common) { evaluate(Ter(options), common); });
+  Command<BracketOptions> brackets;
+  brackets.declare(app, "brackets", "Labelled F1 of constituency trees, in percent: the figures of EVALB",
+                   evaluate_brackets);
   return app.main(argc, argv);
 }
 

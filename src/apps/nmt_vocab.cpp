@@ -9,6 +9,7 @@
 #include "config/threads.h"
 #include "decode/shortlist_trainer.h"
 #include "text/corpus.h"
+#include "text/linear_tree.h"
 #include "text/text_reader.h"
 #include "text/vocab_trainer.h"
 #include "text/words_merges.h"
@@ -24,7 +25,9 @@ constexpr const char* kExamples =
     "  nmt-vocab --type words --merges code --train-sets train.en train.de --output vocab.words\n"
     "  nmt-vocab encode --vocab vocab.spm < test.en | nmt-vocab decode --vocab vocab.spm\n"
     "  nmt-vocab inspect --vocab vocab.spm --text-sets test.en\n"
-    "  nmt-vocab shortlist --vocabs vocab.spm --train-sets train.en train.de --output shortlist.safetensors";
+    "  nmt-vocab shortlist --vocabs vocab.spm --train-sets train.en train.de --output shortlist.safetensors\n"
+    "  nmt-vocab linearise --trees train.trees --words train.words --output train.linear   text to learn parsing from\n"
+    "  nmt-vocab delinearise --words dev.words --input dev.out.linear --repair --output dev.out.trees";
 
 struct Streams {
   std::string vocab, input = "-", output = "-";
@@ -181,6 +184,71 @@ void make_shortlist(const ShortlistOptions& options) {
   log::info("validation text: {}", measure_fit(shortlist, valid.store(), pool).text());
 }
 
+struct LineariseOptions {
+  std::string trees = "-", words, output = "-";
+  bool tags = false;
+
+  void declare(Options& options) {
+    options.add("trees", trees, "Trees in Penn's brackets (plain, .gz, .zst), - for standard input");
+    options.add("words", words, "File to write the sentences to, one a line").required();
+    options.add("output", output, "File to write the trees' tokens to, one tree a line, - for standard output");
+    options.add("tags", tags, "Keep part-of-speech tags; without, all are XX");
+  }
+};
+
+void linearise_trees(const LineariseOptions& options) {
+  require(options.words != options.output, "--words and --output are both {}", options.words);
+  TreeReader reader(options.trees);
+  AtomicFile words(options.words), output(options.output);
+  int64_t trees = 0, empty = 0;
+  for (Tree tree; reader.next(tree); ++trees) {
+    const auto normal = normalise(tree, options.tags);
+    if (!normal) ++empty;
+    words.write(normal ? sentence_of(*normal) : "");
+    words.write("\n");
+    output.write(normal ? linearise(*normal) : "");
+    output.write("\n");
+  }
+  words.commit();
+  output.commit();
+  if (empty > 0) log::warn("{} of {} trees have no words: their lines are empty", empty, trees);
+}
+
+struct DelineariseOptions {
+  std::string words, input = "-", output = "-";
+  bool repair = false;
+
+  void declare(Options& options) {
+    options.add("words", words, "The sentences, one a line (plain, .gz, .zst)").required();
+    options.add("input", input, "Their trees' tokens, one tree a line, - for standard input");
+    options.add("output", output, "File to write the trees to, in Penn's brackets, - for standard output");
+    options.add("repair", repair, "Make a tree of malformed lines, too, in place of stopping there");
+  }
+};
+
+void delinearise_trees(const DelineariseOptions& options) {
+  require(options.words != "-" || options.input != "-", "--words and --input are both standard input");
+  TextReader words(options.words, OnNul::kReplace), input(options.input, OnNul::kReplace);
+  AtomicFile output(options.output);
+  int64_t malformed = 0;
+  for (std::string sentence, tokens;;) {
+    const bool more = input.next(tokens);
+    require(words.next(sentence) == more, "{} and {} do not have the same number of lines: {} has {}", words.name(),
+            input.name(), (more ? words : input).name(), (more ? words : input).line_number());
+    if (!more) break;
+    bool repaired = false;
+    const auto tree = delinearise(tokens, split_words(sentence), [&](size_t offset, const std::string& what) {
+      require(options.repair, "{}:{}:{}: {} (--repair makes a tree of such lines, too)", input.name(),
+              input.line_number(), column_of(tokens, offset), what);
+      repaired = true;
+    });
+    malformed += repaired ? 1 : 0;
+    output.write(tree ? tree->text() + "\n" : "\n");
+  }
+  output.commit();
+  if (options.repair) log::info("{} of {} lines were malformed", malformed, input.line_number());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -222,5 +290,15 @@ int main(int argc, char** argv) {
   ShortlistOptions shortlist;
   shortlist.declare(shortlisting.options());
   shortlisting.run([&] { make_shortlist(shortlist); });
+
+  App& linearising = app.command("linearise", "Trees to tokens, as a translation model learns to parse");
+  LineariseOptions linear;
+  linear.declare(linearising.options());
+  linearising.run([&] { linearise_trees(linear); });
+
+  App& delinearising = app.command("delinearise", "Tokens and sentences to trees");
+  DelineariseOptions bracketed;
+  bracketed.declare(delinearising.options());
+  delinearising.run([&] { delinearise_trees(bracketed); });
   return app.main(argc, argv);
 }
