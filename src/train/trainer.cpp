@@ -142,8 +142,12 @@ void Trainer::start_or_resume() {
     state_.seed = options_.seed;
     state_.corpus = corpus_->fingerprint();
     state_.batching = batching();
-    if (scales_loss()) state_.loss_scale = kFirstLossScale;
     start();
+  }
+  // Also where a run of another precision is gone on with.
+  if (!scales_loss() || (state_.loss_scale == 1 && state_.scaled_updates == 0)) {
+    state_.loss_scale = scales_loss() ? kFirstLossScale : 1;
+    state_.scaled_updates = 0;
   }
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
   if (!replicas_->on_host()) {

@@ -117,6 +117,10 @@ TEST_CASE("float16 on a device trains as the host's float32 does; the loss scale
   CHECK(folder.state().at("loss-scale") == nlohmann::json({65536.0, 6}));
   folder.fresh(there, "3u");
   CHECK(folder.further(there, "6u") == tensors);
+  folder.further(here, "7u");
+  CHECK(folder.state().at("loss-scale") == nlohmann::json({1.0, 0}));
+  folder.further(there, "9u");
+  CHECK(folder.state().at("loss-scale") == nlohmann::json({65536.0, 2}));
 
   there.learn_rate = 1e30;  // all is lost at the second update
   there.skip_limit = 3;
