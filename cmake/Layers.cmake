@@ -34,6 +34,7 @@ function(nmt_add_test name)
   set(labels unit)
   if(NMT_CUDA_MODE STREQUAL EMULATED AND name MATCHES "^(cuda|ops|nn|decode|train)$")
     list(APPEND labels cuda-emulated)  # those that compute on a device, too
+    set_tests_properties(unit.${name} PROPERTIES COST 100)  # the longest begin first
   endif()
   set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT 2000)
 endfunction()
