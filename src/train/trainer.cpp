@@ -213,8 +213,10 @@ Update Trainer::settle(size_t begun) {
     s.mean_norm = update.mean_norm;
     const double scale = s.loss_scale;
     if (scales_loss()) adapt_loss_scale(update);
-    if (update.made) s.skipped_in_row = 0;
-    if (update.made) continue;
+    if (update.made) {
+      s.skipped_in_row = 0;
+      continue;
+    }
     ++s.skipped;
     if (s.loss_scale < scale) {
       log_.event(s.progress, "loss-scale",

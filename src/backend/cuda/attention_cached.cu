@@ -162,11 +162,11 @@ void attention_cached(Stream s, DType t, int64_t rows, int heads, int d_k, int d
                     .y = divide_up(d_v, width),
                     .threads = kThreads,
                     .shared = ((d_k + 3) / 4 * 4 + kWarps * (width + 2)) * sizeof(float)};
-    constexpr int kVector = 16 / sizeof(T);
-    const bool vectors = aligned(k_cache, v_cache, out) && d_k % kVector == 0 && d_v % kVector == 0 &&
-                         k_stride % kVector == 0 && v_stride % kVector == 0 && out_stride % kVector == 0;
-    launch("attention_cached", s, grid, vectors ? attention_cached_kernel<T, kVector> : attention_cached_kernel<T, 1>,
-           x, lanes);
+    constexpr int kLoad = 16 / sizeof(T);
+    const bool vectors = aligned(k_cache, v_cache, out) && d_k % kLoad == 0 && d_v % kLoad == 0 &&
+                         k_stride % kLoad == 0 && v_stride % kLoad == 0 && out_stride % kLoad == 0;
+    launch("attention_cached", s, grid, vectors ? attention_cached_kernel<T, kLoad> : attention_cached_kernel<T, 1>, x,
+           lanes);
   });
 }
 

@@ -4,19 +4,10 @@
 #include <cstring>
 #include <vector>
 
-#include <cuda_runtime.h>
-
-#include "base/error.h"
+#include "backend/cuda/device/check.h"
 
 namespace nmt::cuda {
 namespace {
-
-void check_cuda(cudaError_t error, const char* doing) {
-  if (error == cudaSuccess) return;
-  int device = 0;
-  cudaGetDevice(&device);
-  fail("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
-}
 
 void use(int device) { check_cuda(cudaSetDevice(device), "choosing the device"); }
 

@@ -6,10 +6,10 @@
 #if __has_include(<nccl.h>)
 #include <cstdlib>
 
-#include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "backend/cuda/device/check.h"
 #include "backend/cuda/device/library.h"
 
 namespace nmt::cuda {
@@ -44,10 +44,6 @@ struct Nccl {
 
 void check_nccl(ncclResult_t result, const char* doing) {
   if (result != ncclSuccess) fail("NCCL: {}: {}", doing, Nccl::get().error_string(result));
-}
-
-void check_cuda(cudaError_t error, const char* doing) {
-  if (error != cudaSuccess) fail("CUDA: {}: {}", doing, cudaGetErrorString(error));
 }
 
 // Memory of a device's pool is its own, unless it is shared with those that can reach it.
