@@ -57,7 +57,7 @@ def main():
     parser.add_argument("model")
     parser.add_argument("folder")
     parser.add_argument("--shortlist", help="of nmt-vocab, for this model's vocabulary")
-    parser.add_argument("--longest", type=int, default=1024, help="positions that the folder holds")
+    parser.add_argument("--longest", type=int, default=1024, help="positions that the folder holds, where they are not learned")
     args = parser.parse_args()
     metadata, tensors = read_safetensors(args.model)
     config = json.loads(metadata["nmt.config"])
@@ -97,10 +97,11 @@ def main():
     spec.config.layer_norm_epsilon = 1e-6
     spec.config.add_source_eos = True
     spec.decoder.start_from_zero_embedding = True
-    positions = sinusoids(args.longest, width)
+    learned = config.get("transformer-train-position-embeddings", False)
     for side, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
         side.scale_embeddings = True
-        side.position_encodings.encodings = positions
+        side.position_encodings.encodings = (
+            tensors[f"{name}.position_embedding.weight"] if learned else sinusoids(args.longest, width))
         for i, layer in enumerate(side.layer):
             attention(layer.self_attention, f"{name}.{i}.self_attention")
             if name == "decoder":

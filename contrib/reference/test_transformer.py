@@ -29,6 +29,7 @@ def tiny_model(seed=1, spread=1.0, **changes):
 def variants():
     for seed, (norm, activation) in enumerate(itertools.product(["post", "pre"], ["relu", "gelu", "swiglu"])):
         yield tiny_model(seed, transformer_norm=norm, transformer_ffn_activation=activation)
+    yield tiny_model(6, transformer_train_position_embeddings=True)
 
 
 def random_masks(config, pairs, seed=3):
@@ -84,7 +85,9 @@ def by_hand(config, parameters, masks, source, labels):
         out = []
         for position, vector in enumerate(vectors):
             wave = []
-            for i in range(d // 2):
+            if config["transformer-train-position-embeddings"]:
+                wave = parameters[f"{stack}.position_embedding.weight"][position]
+            for i in range(0 if wave else d // 2):
                 angle = position / 10000 ** (2 * i / d)
                 wave += [math.sin(angle), math.cos(angle)]
             summed = [math.sqrt(d) * a + w for a, w in zip(vector, wave)]
@@ -108,14 +111,27 @@ def test_gradients_agree_with_finite_differences():
 
 
 def test_model_is_the_one_written_by_hand():
-    model = tiny_model(**DROPOUT)
-    pair = ([3, 4, 5, 2], [6, 3, 8, 2])
-    model.masks = random_masks(model.config, [pair])
-    parameters = {name: p.value.tolist() for name, p in model.parameters.items()}
-    expected = by_hand(model.config, parameters, model.masks, *pair)
-    np.testing.assert_allclose(log_softmax(model.logits([pair]).value), expected, rtol=1e-12)
-    smoothed = [0.9 * row[label] + 0.1 / 9 * sum(row) for row, label in zip(expected, pair[1])]
-    np.testing.assert_allclose(model.loss([pair], 0.1).value, -sum(smoothed) / 4, rtol=1e-12)
+    for changes in [{}, {"transformer_train_position_embeddings": True}]:
+        model = tiny_model(**DROPOUT, **changes)
+        pair = ([3, 4, 5, 2], [6, 3, 8, 2])
+        model.masks = random_masks(model.config, [pair])
+        parameters = {name: p.value.tolist() for name, p in model.parameters.items()}
+        expected = by_hand(model.config, parameters, model.masks, *pair)
+        np.testing.assert_allclose(log_softmax(model.logits([pair]).value), expected, rtol=1e-12)
+        smoothed = [0.9 * row[label] + 0.1 / 9 * sum(row) for row, label in zip(expected, pair[1])]
+        np.testing.assert_allclose(model.loss([pair], 0.1).value, -sum(smoothed) / 4, rtol=1e-12)
+
+
+def test_learned_positions_end():
+    model = tiny_model(transformer_train_position_embeddings=True, transformer_max_positions=3)
+    model.logits([([3, 4, 2], [6, 3, 2])])
+    found = beam_search(model, [3, 2], 2, 9, gnmt(0.6))
+    assert all(len(ids) <= 3 for *_, ids in found)
+    try:
+        model.logits([([3, 4, 5, 2], [6, 3, 2])])
+        raise AssertionError("a sentence of four tokens has no fourth position")
+    except InputError:
+        pass
 
 
 def test_probabilities_sum_to_one():
@@ -173,7 +189,7 @@ def test_beam_one_follows_the_greedy_path():
         for _ in range(len(source) - 1 + 4):
             row = log_softmax(model.logits([(source, [*prefix, model.eos])]).value)[-1]
             order = [int(token) for token in np.argsort(-row)]
-            if model.eos in order[:2]:
+            if model.eos == order[0]:
                 found.append(((log_p + row[model.eos]) / gnmt(0.6)(len(prefix) + 1), (*prefix, model.eos)))
             token = next(token for token in order if token != model.eos)
             prefix.append(token)
@@ -194,7 +210,7 @@ def test_a_beam_that_holds_everything_is_exhaustive_search():
                 log_p = model.token_log_probabilities(source, list(ids)).sum()
                 everything.append((log_p / gnmt(alpha)(len(ids)), log_p, ids))
         everything.sort(reverse=True)
-        found = beam_search(model, source, 100, 3, gnmt(alpha))
+        found = beam_search(model, source, 27 * 4, 3, gnmt(alpha))  # all candidates of the last step
         assert [ids for *_, ids in found] == [ids for *_, ids in everything]
         np.testing.assert_allclose([f[:2] for f in found], [e[:2] for e in everything], rtol=1e-12)
 

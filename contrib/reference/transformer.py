@@ -6,12 +6,13 @@ It reads nmt's model files (safetensors) and works on token ids. All sentences o
 into the rows of one matrix, without padding; only attention and positions know where a sentence begins.
 
 Model. A source sentence x ends with </s>. The labels y of the decoder end with </s>; its input is y shifted right by
-one, with a zero vector in front (no <s>). Both inputs: embedding * sqrt(d_model) + sinusoids (position 0 first), then
-dropout. Post-norm: LayerNorm(x + Dropout(Sublayer(x))); pre-norm: x + Dropout(Sublayer(LayerNorm(x))) and one more
+one, with a zero vector in front (no <s>). Both inputs: embedding * sqrt(d_model) + sinusoids or learned positions
+(position 0 first), then dropout. Post-norm: LayerNorm(x + Dropout(Sublayer(x))); pre-norm: x + Dropout(Sublayer(LayerNorm(x))) and one more
 LayerNorm after each stack. Dropout happens only where a mask is given (see mask_shapes), and is inverted: m x / (1-p).
 
 Beam search (`decode`) with beam B. log P(Y|x) is the plain sum of token log-probabilities. No caches, no early stop.
- 1. The live hypotheses start as {()}, nothing is finished. The limit is L = (source ids without </s>) + max-extra.
+ 1. The live hypotheses start as {()}, nothing is finished. The limit is L = (source ids without </s>) + max-extra, and
+    no more than there are learned positions.
  2. Do L times: a candidate is a live hypothesis and one token more, so there are |live| * V of them. Order them by
     log P, highest first. Among the first B, those that end in </s> are finished; the live hypotheses of the next step
     are the first B, of all, that do not end in </s>. So no output has more than L tokens, its </s> included.
@@ -43,6 +44,8 @@ TINY = {"dim-emb": 6, "transformer-dim-ffn": 7, "transformer-heads": 2, "enc-dep
         "transformer-norm": "post", "transformer-ffn-activation": "relu", "transformer-dropout": 0.1,
         "transformer-dropout-attention": 0.0, "transformer-dropout-ffn": 0.0, "source-vocab-size": 9,
         "target-vocab-size": 9, "eos-id": 2}
+LATER = {"transformer-train-position-embeddings": False, "transformer-max-positions": 512}  # missing: the default
+TINY |= LATER
 STACKS = {"encoder": ("enc-depth", ["self_attention"]), "decoder": ("dec-depth", ["self_attention", "cross_attention"])}
 
 
@@ -61,6 +64,8 @@ def parameter_shapes(config):
         shapes = {"source_embedding": [source, d], "target_embedding": [target, d]}
         if not config["tied-embeddings"]:
             shapes["output"] = [target, d]
+    if config["transformer-train-position-embeddings"]:
+        shapes |= {f"{stack}.position_embedding": [config["transformer-max-positions"], d] for stack in STACKS}
     shapes = {f"{name}.weight": shape for name, shape in shapes.items()}
 
     def with_bias(name, *shape):
@@ -113,6 +118,7 @@ class Transformer:
     def __init__(self, config, parameters, masks=None):
         self.config, self.masks, self.eos = config, masks or {}, config["eos-id"]
         self.parameters = {name: Tensor(np.array(parameters[name], np.float64)) for name in parameter_shapes(config)}
+        self.longest = config["transformer-max-positions"] if config["transformer-train-position-embeddings"] else math.inf
         shared = config["tied-embeddings-all"]
         self.source_embedding = "embedding" if shared else "source_embedding"
         self.target_embedding = "embedding" if shared else "target_embedding"
@@ -159,9 +165,14 @@ class Transformer:
 
     def embed(self, ids, lengths, embedding, stack):
         d = self.config["dim-emb"]
-        positions = np.concatenate([positional_encoding(length, d) for length in lengths])
         x = scale(lookup(self.parameters[f"{embedding}.weight"], np.concatenate(ids)), math.sqrt(d))
-        return self.dropout(add(x, Tensor(positions)), f"{stack}.embed")
+        if self.config["transformer-train-position-embeddings"]:
+            require(max(lengths) <= self.longest, f"a sentence has more tokens than the {self.longest} positions")
+            table = self.parameters[f"{stack}.position_embedding.weight"]
+            positions = lookup(table, np.concatenate([np.arange(length) for length in lengths]))
+        else:
+            positions = Tensor(np.concatenate([positional_encoding(length, d) for length in lengths]))
+        return self.dropout(add(x, positions), f"{stack}.embed")
 
     def finish(self, x, stack):
         return self.norm(x, f"{stack}.norm") if self.config["transformer-norm"] == "pre" else x
@@ -219,7 +230,7 @@ def beam_search(model, source, beam, max_extra, penalty):
     """As defined at the top; source with </s>. Returns (log P / penalty(|Y|), log P, ids) of the best B, best first."""
     memory = model.encode([source]).value
     live, finished = [(0.0, ())], []
-    for _ in range(len(source) - 1 + max_extra):
+    for _ in range(min(len(source) - 1 + max_extra, model.longest)):
         labels = [[*ids, model.eos] for _, ids in live]  # the last label is predicted, not read
         states = model.decode(Tensor(np.tile(memory, (len(live), 1))), [len(source)] * len(live), labels)
         last = Tensor(states.value[len(labels[0]) - 1::len(labels[0])])
@@ -270,24 +281,32 @@ def random_parameters(config, rng, spread=1.0):
     return parameters
 
 
+def combinations():
+    """Settings whose gradients are checked, each with a title."""
+    ties = {"tied-all": (True, True, 9), "tied-target": (False, True, 10), "untied": (False, False, 10)}
+    for norm, activation, tie in itertools.product(["post", "pre"], ["relu", "gelu", "swiglu"], ties):
+        all_tied, target_tied, source_size = ties[tie]
+        yield f"{norm:4} {activation:6} {tie:11}", {
+            "transformer-norm": norm, "transformer-ffn-activation": activation, "tied-embeddings-all": all_tied,
+            "tied-embeddings": target_tied, "source-vocab-size": source_size}
+    yield "learned positions", {"transformer-train-position-embeddings": True, "transformer-max-positions": 5}
+
+
 def check_gradients(tolerance=1e-6, probes=2):
     """Central differences against the backward pass, for every combination of options; returns the worst error."""
     worst, rng = 0.0, np.random.default_rng(1)
     pairs = [([3, 4, 5, 2], [6, 3, 2]), ([2], [4, 4, 5, 0, 2]), ([7, 8, 2], [2])]
     lengths = [[len(pair[side]) for pair in pairs] for side in (0, 1)]
-    ties = {"tied-all": (True, True, 9), "tied-target": (False, True, 10), "untied": (False, False, 10)}
-    for norm, activation, tie in itertools.product(["post", "pre"], ["relu", "gelu", "swiglu"], ties):
-        all_tied, target_tied, source_size = ties[tie]
-        config = {**TINY, "transformer-norm": norm, "transformer-ffn-activation": activation,
-                  "tied-embeddings-all": all_tied, "tied-embeddings": target_tied, "source-vocab-size": source_size,
-                  "transformer-dropout": 0.2, "transformer-dropout-attention": 0.3, "transformer-dropout-ffn": 0.4}
+    for title, changes in combinations():
+        config = {**TINY, **changes, "transformer-dropout": 0.2, "transformer-dropout-attention": 0.3,
+                  "transformer-dropout-ffn": 0.4}
         masks = {name: rng.random(shape) > 0.3 for name, shape in mask_shapes(config, *lengths).items()}
         model = Transformer(config, random_parameters(config, rng), masks)
         _, grads = model.gradients(pairs, 0.1)
         combination = 0.0
         for name, parameter in model.parameters.items():
             whole, largest = parameter.value, np.abs(grads[name]).max()
-            require(largest > 0, f"{norm} {activation} {tie}: the gradient of {name} is zero")
+            require(largest > 0, f"{title}: the gradient of {name} is zero")
 
             def error(direction, step):
                 values = []
@@ -307,7 +326,7 @@ def check_gradients(tolerance=1e-6, probes=2):
                     if smallest > tolerance:
                         smallest = min(smallest, error(direction, step))
                 combination = max(combination, smallest)
-        print(f"{norm:4} {activation:6} {tie:11} largest relative error {combination:.1e}")
+        print(f"{title:23} largest relative error {combination:.1e}")
         worst = max(worst, combination)
     return worst
 
@@ -319,7 +338,7 @@ def load_model(path):
     tensors, metadata = read_safetensors(path)
     try:
         stored = json.loads(metadata["nmt.config"])
-        config = {key: stored[key] for key in TINY}
+        config = {key: stored.get(key, LATER[key]) if key in LATER else stored[key] for key in TINY}
         shapes = parameter_shapes(config)
     except (KeyError, ValueError, TypeError) as error:
         raise InputError(f"{path}: no usable nmt.config in its metadata ({error!r})") from None

@@ -47,6 +47,8 @@ compare pre --beam 4 --alpha 0 --max-extra 8
 compare pre --beam 5 --normalize 1 --max-extra 8
 compare pre --beam 100 --max-extra 3
 compare tied --beam 3 --normalize 0.5 --max-extra 8
+make positions.safetensors transformer-train-position-embeddings=true transformer-max-positions=16 spread=1.5 seed=8
+compare positions --beam 4 --max-extra 8  # translations end with the positions
 
 echo "# given targets"
 tail -n 40 ids > sources

@@ -72,7 +72,9 @@ transformer-dropout-attention | model | | --transformer-dropout-attention 0.1
 transformer-dropout-ffn     | model | | --transformer-dropout-ffn 0.1
 transformer-ffn-activation  | model | | --transformer-ffn-activation gelu
 transformer-heads           | model | | --transformer-heads 4
+transformer-max-positions   | model | --transformer-train-position-embeddings | --transformer-max-positions 300
 transformer-norm            | model | | --transformer-norm pre
+transformer-train-position-embeddings | model | | --transformer-train-position-embeddings
 valid-batch-words           | out   | $valid --profile | --valid-batch-words 100
 valid-freq                  | log   | $valid | --valid-freq 3u
 valid-metrics               | files | $valid | --valid-metrics perplexity

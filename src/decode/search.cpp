@@ -189,6 +189,12 @@ Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOp
 
 Search::~Search() = default;
 
+int64_t Search::longest() const {
+  int64_t longest = INT64_MAX;
+  for (const auto& member : members_) longest = std::min(longest, member->config().longest());
+  return longest;
+}
+
 void Search::best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities,
                          std::vector<int32_t>& ids) {
   if (members_.size() == 1) return members_[0]->best_tokens(batch, k, log_probabilities, ids);
@@ -207,7 +213,7 @@ void Search::best_tokens(const Sentences& batch, int k, std::vector<float>& log_
 
 void Search::translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done) {
   const ModelConfig& config = members_[0]->config();
-  Sentences batch(queue, options_, limits, config, shortlist_);
+  Sentences batch(queue, options_, limits, config, longest(), shortlist_);
   std::vector<float> log_probabilities;
   std::vector<int32_t> ids;
   const PhaseScope phase(runtime_.profile, "search");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "config/options.h"
@@ -19,6 +20,8 @@ struct ModelConfig {
   bool tied_embeddings = true;      // the target embedding is the output matrix
   std::string norm = "post";        // LayerNorm(x + Sublayer(x)) (section 3.1), or "pre": x + Sublayer(LayerNorm(x))
   std::string activation = "relu";  // section 3.3; gelu and swiglu beyond it
+  bool train_positions = false;     // a parameter for each position in place of sinusoids (section 3.5; Table 3, row E)
+  int max_positions = 512;          // how many: the longest sentence, with </s>, that such a model reads or writes
   double dropout = 0.1;             // P_drop of section 5.4: on embeddings and on every sub-layer's output
   double dropout_attention = 0;     // on attention weights
   double dropout_ffn = 0;           // on the inner layer's activations
@@ -30,6 +33,7 @@ struct ModelConfig {
   int d_v() const { return dim_value > 0 ? dim_value : dim_emb / heads; }
   int keys() const { return heads * d_k(); }    // width of all heads' queries, and of their keys
   int values() const { return heads * d_v(); }  // width of all heads' values
+  int64_t longest() const { return train_positions ? max_positions : INT64_MAX; }  // sentence, in tokens with </s>
 
   // The options of the architecture (without what follows from the vocabularies).
   void declare(Options& options);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
 #include "ops/cross_entropy.h"
@@ -39,18 +40,25 @@ Expr Transformer::output_matrix(Leaves& p) const {
   return p[config_.tied_embeddings ? table_name(false) : "output.weight"];
 }
 
-Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
-                        std::span<const int32_t> positions) const {
+// A vector for each position (section 3.5): sinusoids, or learned ones.
+Expr Transformer::encodings(Leaves& p, bool source, std::span<const int32_t> positions) const {
+  if (config_.train_positions) return p[positions_name(source)];
   int64_t rows = 64;  // powers of two: few shapes, so that plans repeat
   for (const int32_t position : positions)
     while (rows <= position) rows *= 2;
   auto& sines_of = sinusoids_[rows];
   if (sines_of.empty()) sines_of = sinusoids(rows, config_.dim_emb);
+  return p.graph().input({{rows, config_.dim_emb}, DType::kF32}, sines_of.data());
+}
+
+Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
+                        std::span<const int32_t> positions) const {
+  for (const int32_t position : positions)
+    check(position < config_.longest(), "position {} of {}", position, config_.longest());
   Graph& g = p.graph();
-  const Expr sines = g.input({{rows, config_.dim_emb}, DType::kF32}, sines_of.data());
   const float rate = p.dropout_rate(config_.dropout, source ? "encoder.embed" : "decoder.embed");
   const auto factor = static_cast<float>(std::sqrt(config_.dim_emb));
-  return nmt::embed(p[table_name(source)], input(g, ids), sines, input(g, positions), factor, rate);
+  return nmt::embed(p[table_name(source)], input(g, ids), encodings(p, source, positions), input(g, positions), factor, rate);
 }
 
 // Each sub-layer with its residual connection, dropout and layer normalisation (sections 3.1 and 5.4).

@@ -83,7 +83,9 @@ class Transformer {
 
  private:
   Expr embed(Leaves& p, bool source, std::span<const int32_t> ids, std::span<const int32_t> positions) const;
-  const char* table_name(bool source) const;  // of the parameter that embeds this side
+  Expr encodings(Leaves& p, bool source, std::span<const int32_t> positions) const;
+  const char* table_name(bool source) const;      // of the parameter that embeds this side
+  const char* positions_name(bool source) const;  // and of that of its positions, where they are learned
   Expr queries_keys_values(Leaves& p, const std::string& name, Expr x) const;
   Expr keys_values(Leaves& p, const std::string& name, Expr x) const;
   Expr self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments, bool causal) const;

@@ -14,6 +14,10 @@ const char* Transformer::table_name(bool source) const {
   return source ? "source_embedding.weight" : "target_embedding.weight";
 }
 
+const char* Transformer::positions_name(bool source) const {
+  return source ? "encoder.position_embedding.weight" : "decoder.position_embedding.weight";
+}
+
 void Transformer::declare(Parameters& p) const {
   const ModelConfig& c = config_;
   const int64_t d = c.dim_emb;
@@ -42,6 +46,8 @@ void Transformer::declare(Parameters& p) const {
   if (!c.tied_embeddings_all) p.declare(table_name(true), {c.source_vocabulary, d});
   p.declare(table_name(false), {c.target_vocabulary, d});
   if (!c.tied_embeddings) p.declare("output.weight", {c.target_vocabulary, d});
+  for (const bool source : {true, false})
+    if (c.train_positions) p.declare(positions_name(source), {c.max_positions, d});
   for (int i = 0; i < c.enc_depth; ++i) {
     attention(fmt::format("encoder.{}.self_attention", i));
     feed_forward(fmt::format("encoder.{}.feed_forward", i));

@@ -47,10 +47,10 @@ void log_softmax_backward(DType t, Rows rows, int64_t width, const void* y, cons
 void cross_entropy(DType t, Rows rows, int64_t width, float* logits, const int32_t* labels, float smoothing,
                    float weight, float* loss, float* nll, void* dlogits);
 
-// out[r] = dropout(factor * table[ids[r]] + position(positions[r])); ids[r] < 0: a zero vector in place of the
-// embedding; positions[r] < 0: a row of zeros (padding). `table` is float32 [vocabulary, width]; `sinusoids` float32
+// out[r] = dropout(factor * table[ids[r]] + encodings[positions[r]]); ids[r] < 0: a zero vector in place of the
+// embedding; positions[r] < 0: a row of zeros (padding). `table` is float32 [vocabulary, width]; `encodings` float32
 // [longest, width].
-void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* sinusoids,
+void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* encodings,
            const int32_t* positions, float factor, const Dropout& d, void* out);
 
 // dtable[id] += factor * dropout-masked dout[r] for the rows r = order[i], i in [begin, end); `order` sorts rows by id,

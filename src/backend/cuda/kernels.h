@@ -62,7 +62,7 @@ void layer_norm_backward(Stream s, DType t, int64_t rows, int64_t width, const v
 // ---- embeddings
 // -----------------------------------------------------------------------------------------------------------
 void embed(Stream s, DType t, int64_t rows, int64_t width, const float* table, const int32_t* ids,
-           const float* sinusoids, const int32_t* positions, float factor, const Dropout& d, void* out);
+           const float* encodings, const int32_t* positions, float factor, const Dropout& d, void* out);
 // dtable[ids[r]] += factor * dropout-masked dout[r], for each id in the order of its rows. room: embed_room(rows)
 // bytes.
 int64_t embed_room(int64_t rows);

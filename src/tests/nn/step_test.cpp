@@ -94,6 +94,8 @@ TEST_CASE("decoding steps give the training graph's probabilities", "[nn]") {
   ModelConfig c = small_config();
   c.norm = GENERATE(std::string("post"), std::string("pre"));
   c.activation = c.norm == "post" ? "relu" : "swiglu";
+  c.train_positions = c.norm == "pre";
+  c.max_positions = 90;
   const int beam = GENERATE(1, 3);
   const bool fusion = GENERATE(true, false);
   CAPTURE(c.norm, beam, fusion);
