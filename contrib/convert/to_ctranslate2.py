@@ -66,6 +66,10 @@ def main():
     width, heads = config["dim-emb"], config["transformer-heads"]
     if config["transformer-dim-key"] * heads != width or config["transformer-dim-value"] * heads != width:
         sys.exit("CTranslate2 knows d_k = d_v = d_model / heads only")
+    if config.get("transformer-attention-window", 0):
+        sys.exit("CTranslate2 has no attention that is restricted to a window")
+    # CTranslate2 always has the factor d_k^-0.5: without it, queries are longer by as much.
+    query_factor = np.float32(config["transformer-dim-key"] ** 0.5 if config.get("transformer-attention") == "dot" else 1)
     zeros = np.zeros
 
     def linear(spec, weight, bias=None):
@@ -77,6 +81,7 @@ def main():
 
     def attention(spec, name, cross=False):
         parts = [tensors[f"{name}.{part}.weight"] for part in ("query", "key", "value")]
+        parts[0] = parts[0] * query_factor
         groups = [parts[:1], parts[1:]] if cross else [parts]
         for target, group in zip(spec.linear, groups):
             linear(target, np.concatenate(group))

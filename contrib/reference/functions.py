@@ -98,21 +98,24 @@ def layer_norm(x, weight, bias, epsilon=1e-6):
     return Tensor(normal * weight.value + bias.value, (x, weight, bias), backward)
 
 
-def scaled_dot_product_attention(q, k, v, heads, query_lengths, key_lengths, causal, masks):
-    """3.2.1: softmax(Q K^T / sqrt(d_k)) V for each head and sentence; masks[s]: factors [heads, Lq, Lk], or 1."""
+def dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, causal, window, masks):
+    """3.2.1: softmax(factor Q K^T) V for each head and sentence; masks[s]: factors [heads, Lq, Lk], or 1. Keys behind the
+    query are not seen if causal, nor with a window those farther away than it says (4)."""
     def split(x, rows):  # [L, heads * d] -> [heads, L, d]
         return x[rows].reshape(rows.stop - rows.start, heads, -1).transpose(1, 0, 2)
 
     def merge(x):
         return x.transpose(1, 0, 2).reshape(x.shape[1], -1)
 
-    factor = math.sqrt(heads / q.value.shape[1])  # 1 / sqrt(d_k)
     sentences = list(zip(spans(query_lengths), spans(key_lengths), masks))
     softmaxes, outputs = [], []
     for queries, keys, mask in sentences:
         scores = split(q.value, queries) @ split(k.value, keys).transpose(0, 2, 1) * factor
+        distance = np.arange(scores.shape[2]) - np.arange(scores.shape[1])[:, None]  # key position - query position
         if causal:
-            scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf  # key position > query position
+            scores[:, distance > 0] = -np.inf
+        if window:
+            scores[:, abs(distance) > window] = -np.inf
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
         softmaxes.append(weights)

@@ -30,6 +30,7 @@ def variants():
     for seed, (norm, activation) in enumerate(itertools.product(["post", "pre"], ["relu", "gelu", "swiglu"])):
         yield tiny_model(seed, transformer_norm=norm, transformer_ffn_activation=activation)
     yield tiny_model(6, transformer_train_position_embeddings=True)
+    yield tiny_model(7, transformer_attention="dot", transformer_attention_window=2)
 
 
 def random_masks(config, pairs, seed=3):
@@ -59,17 +60,18 @@ def by_hand(config, parameters, masks, source, labels):
         return [(a - mean) / deviation * g + b for a, g, b in zip(z, gain, bias)]
 
     def attend(name, xs, ys, causal):
-        out = []
+        out, window = [], config["transformer-attention-window"] if "self" in name else 0
+        factor = 1 / math.sqrt(dk) if config["transformer-attention"] == "scaled-dot" else 1
         for t, x in enumerate(xs):
             concatenated = []
             for h in range(heads):
                 query = times(f"{name}.query", x)[h * dk:(h + 1) * dk]
-                visible = ys[:t + 1] if causal else ys
-                keys = [times(f"{name}.key", y)[h * dk:(h + 1) * dk] for y in visible]
-                values = [times(f"{name}.value", y)[h * dv:(h + 1) * dv] for y in visible]
-                weights = [math.exp(sum(a * b for a, b in zip(query, key)) / math.sqrt(dk)) for key in keys]
+                visible = [u for u in range(len(ys)) if not (causal and u > t) and not (window and abs(u - t) > window)]
+                keys = [times(f"{name}.key", ys[u])[h * dk:(h + 1) * dk] for u in visible]
+                values = [times(f"{name}.value", ys[u])[h * dv:(h + 1) * dv] for u in visible]
+                weights = [math.exp(sum(a * b for a, b in zip(query, key)) * factor) for key in keys]
                 kept = [w / sum(weights) * masks[f"{name}.weights"][h][t * len(ys) + u] / (1 - p_attention)
-                        for u, w in enumerate(weights)]
+                        for u, w in zip(visible, weights)]
                 concatenated += [sum(w * value[j] for w, value in zip(kept, values)) for j in range(dv)]
             out.append(times(f"{name}.output", concatenated))
         return [add_norm(name, t, x, y) for t, (x, y) in enumerate(zip(xs, out))]
@@ -111,7 +113,8 @@ def test_gradients_agree_with_finite_differences():
 
 
 def test_model_is_the_one_written_by_hand():
-    for changes in [{}, {"transformer_train_position_embeddings": True}]:
+    for changes in [{}, {"transformer_train_position_embeddings": True}, {"transformer_attention": "dot"},
+                    {"transformer_attention_window": 1}]:
         model = tiny_model(**DROPOUT, **changes)
         pair = ([3, 4, 5, 2], [6, 3, 8, 2])
         model.masks = random_masks(model.config, [pair])

@@ -33,8 +33,8 @@ import numpy as np
 
 from files import (InputError, read_batches, read_lines, read_one_batch, read_safetensors, require, sentence,
                    write_safetensors)
-from functions import (Tensor, add, cross_entropy, differentiate, gelu, layer_norm, linear, log_softmax, lookup,
-                       multiply, relu, scale, scaled_dot_product_attention, silu, spans)
+from functions import (Tensor, add, cross_entropy, differentiate, dot_product_attention, gelu, layer_norm, linear,
+                       log_softmax, lookup, multiply, relu, scale, silu, spans)
 
 
 # ---- the model ------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ TINY = {"dim-emb": 6, "transformer-dim-ffn": 7, "transformer-heads": 2, "enc-dep
         "transformer-norm": "post", "transformer-ffn-activation": "relu", "transformer-dropout": 0.1,
         "transformer-dropout-attention": 0.0, "transformer-dropout-ffn": 0.0, "source-vocab-size": 9,
         "target-vocab-size": 9, "eos-id": 2}
-LATER = {"transformer-train-position-embeddings": False, "transformer-max-positions": 512}  # missing: the default
+LATER = {"transformer-attention": "scaled-dot", "transformer-attention-window": 0, "transformer-train-position-embeddings": False, "transformer-max-positions": 512}  # missing: the default
 TINY |= LATER
 STACKS = {"encoder": ("enc-depth", ["self_attention"]), "decoder": ("dec-depth", ["self_attention", "cross_attention"])}
 
@@ -56,6 +56,7 @@ def parameter_shapes(config):
     source, target = config["source-vocab-size"], config["target-vocab-size"]
     require(config["transformer-norm"] in ("post", "pre"), "transformer-norm must be post or pre")
     require(config["transformer-ffn-activation"] in ("relu", "gelu", "swiglu"), "activation must be relu, gelu, swiglu")
+    require(config["transformer-attention"] in ("scaled-dot", "dot"), "transformer-attention must be scaled-dot or dot")
     require(0 <= config["eos-id"] < min(source, target), "eos-id is outside the vocabulary")
     if config["tied-embeddings-all"]:
         require(source == target, f"tied-embeddings-all, but the vocabulary sizes are {source} and {target}")
@@ -137,7 +138,10 @@ class Transformer:
         factor = self.dropout_factor(name, kind)
         return x if factor is None else scale(x, factor)
 
-    def attention(self, x, y, name, query_lengths, key_lengths, causal=False):
+    def self_attention(self, x, name, lengths, causal):
+        return self.attention(x, x, name, lengths, lengths, causal, self.config["transformer-attention-window"])
+
+    def attention(self, x, y, name, query_lengths, key_lengths, causal=False, window=0):
         """3.2.2: queries from x; keys and values from y."""
         q, k, v = self.linear(x, f"{name}.query"), self.linear(y, f"{name}.key"), self.linear(y, f"{name}.value")
         masks, factor = [1.0] * len(query_lengths), self.dropout_factor(f"{name}.weights", "-attention")
@@ -145,7 +149,9 @@ class Transformer:
             blocks = spans([a * b for a, b in zip(query_lengths, key_lengths)])
             masks = [factor[:, block].reshape(-1, a, b) for block, a, b in zip(blocks, query_lengths, key_lengths)]
         heads = self.config["transformer-heads"]
-        z = scaled_dot_product_attention(q, k, v, heads, query_lengths, key_lengths, causal, masks)
+        scaled = self.config["transformer-attention"] == "scaled-dot"
+        factor = self.config["transformer-dim-key"] ** -0.5 if scaled else 1.0
+        z = dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, causal, window, masks)
         return self.linear(z, f"{name}.output")
 
     def feed_forward(self, x, name):
@@ -183,7 +189,7 @@ class Transformer:
         x = self.embed(sources, lengths, self.source_embedding, "encoder")
         for i in range(self.config["enc-depth"]):
             name = f"encoder.{i}.self_attention"
-            x = self.sublayer(x, name, lambda a: self.attention(a, a, name, lengths, lengths))
+            x = self.sublayer(x, name, lambda a: self.self_attention(a, name, lengths, False))
             name_ff = f"encoder.{i}.feed_forward"
             x = self.sublayer(x, name_ff, lambda a: self.feed_forward(a, name_ff))
         return self.finish(x, "encoder")
@@ -195,7 +201,7 @@ class Transformer:
         x = self.embed(shifted, lengths, self.target_embedding, "decoder")
         for i in range(self.config["dec-depth"]):
             name = f"decoder.{i}.self_attention"
-            x = self.sublayer(x, name, lambda a: self.attention(a, a, name, lengths, lengths, causal=True))
+            x = self.sublayer(x, name, lambda a: self.self_attention(a, name, lengths, True))
             name_x = f"decoder.{i}.cross_attention"
             x = self.sublayer(x, name_x, lambda a: self.attention(a, memory, name_x, lengths, memory_lengths))
             name_ff = f"decoder.{i}.feed_forward"
@@ -289,6 +295,8 @@ def combinations():
         yield f"{norm:4} {activation:6} {tie:11}", {
             "transformer-norm": norm, "transformer-ffn-activation": activation, "tied-embeddings-all": all_tied,
             "tied-embeddings": target_tied, "source-vocab-size": source_size}
+    yield "dot products", {"transformer-attention": "dot"}
+    yield "restricted attention", {"transformer-attention-window": 1}
     yield "learned positions", {"transformer-train-position-embeddings": True, "transformer-max-positions": 5}
 
 

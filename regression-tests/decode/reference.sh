@@ -49,6 +49,8 @@ compare pre --beam 100 --max-extra 3
 compare tied --beam 3 --normalize 0.5 --max-extra 8
 make positions.safetensors transformer-train-position-embeddings=true transformer-max-positions=16 spread=1.5 seed=8
 compare positions --beam 4 --max-extra 8  # translations end with the positions
+make window.safetensors transformer-attention-window=2 transformer-attention=dot spread=1.1 seed=9
+compare window --beam 4 --max-extra 8
 
 echo "# given targets"
 tail -n 40 ids > sources

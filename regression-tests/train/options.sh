@@ -63,6 +63,8 @@ tempdir                     | code  | --shuffle-memory 0 | --tempdir nowhere
 tied-embeddings             | model | --no-tied-embeddings-all | --no-tied-embeddings
 tied-embeddings-all         | model | | --no-tied-embeddings-all
 train-sets                  | model | | --train-sets few.en few.de
+transformer-attention       | model | | --transformer-attention dot
+transformer-attention-window | model | | --transformer-attention-window 3
 transformer-depth-scaling   | model | --enc-depth 2 | --transformer-depth-scaling
 transformer-dim-ffn         | model | | --transformer-dim-ffn 40
 transformer-dim-key         | model | | --transformer-dim-key 4

@@ -32,6 +32,8 @@ void visit(Config& c, Visit&& field) {
 }
 template <class Config, class Visit>
 void visit_later(Config& c, Visit&& field) {
+  field("transformer-attention", c.attention);
+  field("transformer-attention-window", c.attention_window);
   field("transformer-train-position-embeddings", c.train_positions);
   field("transformer-max-positions", c.max_positions);
 }
@@ -52,6 +54,12 @@ void ModelConfig::declare(Options& o) {
   o.add("transformer-norm", norm, "Layer normalisation after or before each sub-layer").choices({"post", "pre"});
   o.add("transformer-ffn-activation", activation, "Activation of the feed-forward layers")
       .choices({"relu", "gelu", "swiglu"});
+  o.add("transformer-attention", attention,
+        "How a query and a key are compared: their product by d_k^-0.5, or their product alone")
+      .choices({"scaled-dot", "dot"});
+  o.add("transformer-attention-window", attention_window,
+        "Self-attention to positions at most so far away, in the decoder to earlier ones of them; 0: to all")
+      .range(0, 1 << 20);
   o.add("transformer-train-position-embeddings", train_positions,
         "Learn a vector for each position of a sentence, in place of sines and cosines");
   o.add("transformer-max-positions", max_positions,
@@ -63,7 +71,8 @@ void ModelConfig::declare(Options& o) {
 }
 
 void ModelConfig::validate() const {
-  require(train_positions || dim_emb % 2 == 0, "--dim-emb: {} is odd, positions need pairs of sine and cosine", dim_emb);
+  require(train_positions || dim_emb % 2 == 0, "--dim-emb: {} is odd, positions need pairs of sine and cosine",
+          dim_emb);
   require((dim_key > 0 && dim_value > 0) || dim_emb % heads == 0,
           "--transformer-heads: {} heads do not divide --dim-emb {} (give --transformer-dim-key and "
           "--transformer-dim-value)",

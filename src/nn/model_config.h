@@ -20,11 +20,13 @@ struct ModelConfig {
   bool tied_embeddings = true;      // the target embedding is the output matrix
   std::string norm = "post";        // LayerNorm(x + Sublayer(x)) (section 3.1), or "pre": x + Sublayer(LayerNorm(x))
   std::string activation = "relu";  // section 3.3; gelu and swiglu beyond it
-  bool train_positions = false;     // a parameter for each position in place of sinusoids (section 3.5; Table 3, row E)
-  int max_positions = 512;          // how many: the longest sentence, with </s>, that such a model reads or writes
-  double dropout = 0.1;             // P_drop of section 5.4: on embeddings and on every sub-layer's output
-  double dropout_attention = 0;     // on attention weights
-  double dropout_ffn = 0;           // on the inner layer's activations
+  std::string attention = "scaled-dot";  // section 3.2.1; "dot": without the factor d_k^-0.5
+  int attention_window = 0;      // self-attention to positions that are at most so far away (section 4); 0: to all
+  bool train_positions = false;  // a parameter for each position in place of sinusoids (section 3.5; Table 3, row E)
+  int max_positions = 512;       // how many: the longest sentence, with </s>, that such a model reads or writes
+  double dropout = 0.1;          // P_drop of section 5.4: on embeddings and on every sub-layer's output
+  double dropout_attention = 0;  // on attention weights
+  double dropout_ffn = 0;        // on the inner layer's activations
   int source_vocabulary = 0, target_vocabulary = 0;  // entries
   int eos = 0;                                       // id of </s> on the target side
   int source_eos = 0;                                // and on the source side

@@ -58,7 +58,8 @@ Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
   Graph& g = p.graph();
   const float rate = p.dropout_rate(config_.dropout, source ? "encoder.embed" : "decoder.embed");
   const auto factor = static_cast<float>(std::sqrt(config_.dim_emb));
-  return nmt::embed(p[table_name(source)], input(g, ids), encodings(p, source, positions), input(g, positions), factor, rate);
+  return nmt::embed(p[table_name(source)], input(g, ids), encodings(p, source, positions), input(g, positions), factor,
+                    rate);
 }
 
 // Each sub-layer with its residual connection, dropout and layer normalisation (sections 3.1 and 5.4).
@@ -87,18 +88,18 @@ Expr Transformer::self_attention(Leaves& p, const std::string& name, Expr x, con
                                  bool causal) const {
   const int keys = config_.keys(), values = config_.values();
   const Expr qkv = queries_keys_values(p, name, x);
-  const Expr heads =
-      attention(columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values), config_.heads,
-                segments, causal, p.dropout_rate(config_.dropout_attention, name + ".weights"));
+  const Expr heads = attention(columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values),
+                               config_.heads, segments, {causal, config_.attention_window},
+                               p.dropout_rate(config_.dropout_attention, name + ".weights"), attention_factor());
   return linear(heads, p[name + ".output.weight"]);
 }
 
 Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, Expr source,
                                   const Segments& segments) const {
   const int keys = config_.keys(), values = config_.values();
-  const Expr heads =
-      attention(linear(x, p[name + ".query.weight"]), columns(source, 0, keys), columns(source, keys, values),
-                config_.heads, segments, false, p.dropout_rate(config_.dropout_attention, name + ".weights"));
+  const Expr heads = attention(linear(x, p[name + ".query.weight"]), columns(source, 0, keys),
+                               columns(source, keys, values), config_.heads, segments, {},
+                               p.dropout_rate(config_.dropout_attention, name + ".weights"), attention_factor());
   return linear(heads, p[name + ".output.weight"]);
 }
 
@@ -174,8 +175,8 @@ Expr Transformer::step(Leaves& p, const Step& s) const {
     const LayerCache& cache = s.caches[static_cast<size_t>(i)];
     const Expr keys = g.state({{s.capacity, config_.keys()}, t}, cache.keys);
     const Expr values = g.state({{s.capacity, config_.values()}, t}, cache.values);
-    const Expr heads =
-        cached_attention(queries_keys_values(p, name, x), keys, values, slot, entry, length, config_.heads);
+    const Expr heads = cached_attention(queries_keys_values(p, name, x), keys, values, slot, entry, length,
+                                        config_.heads, config_.attention_window, attention_factor());
     return linear(heads, p[name + ".output.weight"]);
   });
 }

@@ -24,6 +24,8 @@ std::string complaint(const std::string& json) {
 // All that a file may name.
 ModelConfig unusual_config() {
   ModelConfig c = small_config();
+  c.attention = "dot";
+  c.attention_window = 5;
   c.train_positions = true;
   c.max_positions = 300;
   return c;
@@ -44,6 +46,8 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
   c.tied_embeddings = false;
   c.norm = "pre";
   c.activation = "swiglu";
+  c.attention = "dot";
+  c.attention_window = 9;
   c.train_positions = true;
   c.max_positions = 77;
   c.dropout = 0.3;
@@ -69,7 +73,8 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
 TEST_CASE("a file names later options only where they are not the default, so that older ones are read", "[nn]") {
   const auto stored = nlohmann::json::parse(small_config().to_json());
   CHECK(stored.contains("transformer-norm"));
-  for (const char* later : {"transformer-train-position-embeddings", "transformer-max-positions"}) {
+  for (const char* later : {"transformer-attention", "transformer-attention-window",
+                            "transformer-train-position-embeddings", "transformer-max-positions"}) {
     INFO(later);
     CHECK_FALSE(stored.contains(later));
     CHECK(nlohmann::json::parse(unusual_config().to_json()).contains(later));
@@ -120,6 +125,8 @@ TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
                                                            {"source-eos-id", 31},
                                                            {"transformer-dropout", 1.0},
                                                            {"transformer-dropout-attention", 1.5},
+                                                           {"transformer-attention", "cosine"},
+                                                           {"transformer-attention-window", 1 << 21},
                                                            {"transformer-max-positions", 1},
                                                            {"transformer-norm", "both"},
                                                            {"transformer-ffn-activation", "tanh"}}) {

@@ -92,11 +92,13 @@ std::vector<float> stepwise(TestModel& model, const Sentences& sources, const Se
 
 TEST_CASE("decoding steps give the training graph's probabilities", "[nn]") {
   ModelConfig c = small_config();
+  const int beam = GENERATE(1, 3);
   c.norm = GENERATE(std::string("post"), std::string("pre"));
   c.activation = c.norm == "post" ? "relu" : "swiglu";
   c.train_positions = c.norm == "pre";
   c.max_positions = 90;
-  const int beam = GENERATE(1, 3);
+  c.attention = beam == 1 ? "scaled-dot" : "dot";
+  c.attention_window = beam == 1 ? 0 : 3;
   const bool fusion = GENERATE(true, false);
   CAPTURE(c.norm, beam, fusion);
   TestModel model(c);

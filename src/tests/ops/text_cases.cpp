@@ -177,7 +177,8 @@ std::vector<OpCase> text_cases() {
     cases.push_back(embed_case(13, 33, {-1}, {0}, rate));
     cases.push_back(embed_case(13, 65, {}, {}, rate));
     cases.push_back(embed_case(11, 33, many, positions, rate));
-    cases.push_back(embed_case(13, 7, {0, 12, 5, 5, -1, 5, 0}, {0, 1, 2, 3, 0, 1, 8}, rate, Argument::Kind::kParameter));
+    cases.push_back(
+        embed_case(13, 7, {0, 12, 5, 5, -1, 5, 0}, {0, 1, 2, 3, 0, 1, 8}, rate, Argument::Kind::kParameter));
     cases.push_back(embed_case(11, 32, many, positions, rate, Argument::Kind::kParameter));
   }
   for (const float smoothing : {0.f, 0.1f})
