@@ -99,8 +99,8 @@ def layer_norm(x, weight, bias, epsilon=1e-6):
 
 
 def dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, causal, window, masks):
-    """3.2.1: softmax(factor Q K^T) V for each head and sentence; masks[s]: factors [heads, Lq, Lk], or 1. Keys behind the
-    query are not seen if causal, nor with a window those farther away than it says (4)."""
+    """3.2.1: softmax(factor Q K^T) V for each head and sentence; masks[s]: factors [heads, Lq, Lk], or 1. If causal,
+    keys behind the query are not seen; with a window, those farther away are not (4)."""
     def split(x, rows):  # [L, heads * d] -> [heads, L, d]
         return x[rows].reshape(rows.stop - rows.start, heads, -1).transpose(1, 0, 2)
 
@@ -132,6 +132,44 @@ def dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, ca
             dk[keys] = merge(g_scores.transpose(0, 2, 1) @ split(q.value, queries))
         return dq, dk, dv
     return Tensor(np.concatenate(outputs), (q, k, v), backward)
+
+
+def neighbours(x, lengths, first, count):
+    """Rows r + first .. r + first + count - 1 of x side by side in row r; zeros for those outside of the sentence."""
+    pairs = []  # (row, part, the row that stands there)
+    for rows in spans(lengths):
+        for r, part in itertools.product(range(rows.start, rows.stop), range(count)):
+            if rows.start <= r + first + part < rows.stop:
+                pairs.append((r, part, r + first + part))
+    row, part, other = np.array(pairs, int).reshape(-1, 3).T
+    value = np.zeros((len(x.value), count, x.value.shape[1]))
+    value[row, part] = x.value[other]
+
+    def backward(g):
+        grad = np.zeros_like(x.value)
+        np.add.at(grad, other, g.reshape(value.shape)[row, part])
+        return (grad,)
+    return Tensor(value.reshape(len(x.value), -1), (x,), backward)
+
+
+def recurrence(x, weight, lengths, reverse):
+    """h_t = tanh(x_t + U h_{t-1}) along each sentence, from its end if reverse; before the first state zeros."""
+    h, order = np.zeros_like(x.value), []  # (row, the row before or None)
+    for rows in spans(lengths):
+        steps = list(range(rows.start, rows.stop))[::-1 if reverse else 1]
+        order += zip(steps, [None, *steps[:-1]])
+    for row, before in order:
+        h[row] = np.tanh(x.value[row] + (0 if before is None else weight.value @ h[before]))
+
+    def backward(g):
+        g, dx, dw = g.copy(), np.zeros_like(x.value), np.zeros_like(weight.value)
+        for row, before in reversed(order):
+            dx[row] = (1 - h[row]**2) * g[row]
+            if before is not None:
+                g[before] += weight.value.T @ dx[row]
+                dw += np.outer(dx[row], h[before])
+        return dx, dw
+    return Tensor(h, (x, weight), backward)
 
 
 def log_softmax(logits):

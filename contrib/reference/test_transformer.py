@@ -31,6 +31,8 @@ def variants():
         yield tiny_model(seed, transformer_norm=norm, transformer_ffn_activation=activation)
     yield tiny_model(6, transformer_train_position_embeddings=True)
     yield tiny_model(7, transformer_attention="dot", transformer_attention_window=2)
+    yield tiny_model(8, transformer_encoder_layer="recurrent", transformer_decoder_layer="convolution")
+    yield tiny_model(9, transformer_encoder_layer="convolution", transformer_decoder_layer="recurrent")
 
 
 def random_masks(config, pairs, seed=3):
@@ -76,6 +78,28 @@ def by_hand(config, parameters, masks, source, labels):
             out.append(times(f"{name}.output", concatenated))
         return [add_norm(name, t, x, y) for t, (x, y) in enumerate(zip(xs, out))]
 
+    def along(stack, i, xs):
+        kind = config[f"transformer-{stack}-layer"]
+        if kind == "self-attention":
+            return attend(f"{stack}.{i}.self_attention", xs, xs, stack == "decoder")
+        out, width = [], config["transformer-kernel-width"]
+        if kind == "convolution":
+            name = f"{stack}.{i}.convolution"
+            first = 1 - width if stack == "decoder" else -(width // 2)
+            for t in range(len(xs)):
+                window = [xs[t + o] if 0 <= t + o < len(xs) else [0.0] * d for o in range(first, first + width)]
+                out.append(times(name, sum(window, [])))
+        else:
+            name = f"{stack}.{i}.recurrence"
+            backwards = stack == "encoder" and i % 2 == 1
+            state = [0.0] * d
+            for x in reversed(xs) if backwards else xs:
+                state = [math.tanh(a + b) for a, b in zip(times(f"{name}.input", x), times(f"{name}.state", state))]
+                out.append(state)
+            if backwards:
+                out.reverse()
+        return [add_norm(name, t, x, y) for t, (x, y) in enumerate(zip(xs, out))]
+
     def feed(name, xs):
         out = []
         for t, x in enumerate(xs):
@@ -99,10 +123,10 @@ def by_hand(config, parameters, masks, source, labels):
     table = parameters["embedding.weight"]
     x = embed([table[i] for i in source], "encoder")
     for i in range(config["enc-depth"]):
-        x = feed(f"encoder.{i}.feed_forward", attend(f"encoder.{i}.self_attention", x, x, False))
+        x = feed(f"encoder.{i}.feed_forward", along("encoder", i, x))
     y = embed([[0.0] * d] + [table[i] for i in labels[:-1]], "decoder")
     for i in range(config["dec-depth"]):
-        y = attend(f"decoder.{i}.self_attention", y, y, True)
+        y = along("decoder", i, y)
         y = feed(f"decoder.{i}.feed_forward", attend(f"decoder.{i}.cross_attention", y, x, False))
     logits = [[sum(a * b for a, b in zip(row, state)) for row in table] for state in y]
     return [[a - math.log(sum(math.exp(b) for b in row)) for a in row] for row in logits]
@@ -114,7 +138,9 @@ def test_gradients_agree_with_finite_differences():
 
 def test_model_is_the_one_written_by_hand():
     for changes in [{}, {"transformer_train_position_embeddings": True}, {"transformer_attention": "dot"},
-                    {"transformer_attention_window": 1}]:
+                    {"transformer_attention_window": 1},
+                    {"transformer_encoder_layer": "convolution", "transformer_decoder_layer": "recurrent"},
+                    {"transformer_encoder_layer": "recurrent", "transformer_decoder_layer": "convolution"}]:
         model = tiny_model(**DROPOUT, **changes)
         pair = ([3, 4, 5, 2], [6, 3, 8, 2])
         model.masks = random_masks(model.config, [pair])

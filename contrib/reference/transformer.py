@@ -7,8 +7,9 @@ into the rows of one matrix, without padding; only attention and positions know 
 
 Model. A source sentence x ends with </s>. The labels y of the decoder end with </s>; its input is y shifted right by
 one, with a zero vector in front (no <s>). Both inputs: embedding * sqrt(d_model) + sinusoids or learned positions
-(position 0 first), then dropout. Post-norm: LayerNorm(x + Dropout(Sublayer(x))); pre-norm: x + Dropout(Sublayer(LayerNorm(x))) and one more
-LayerNorm after each stack. Dropout happens only where a mask is given (see mask_shapes), and is inverted: m x / (1-p).
+(position 0 first), then dropout. Post-norm: LayerNorm(x + Dropout(Sublayer(x))); pre-norm: x + Dropout(Sublayer(
+LayerNorm(x))) and one more LayerNorm after each stack. Dropout happens only where a mask is given (see mask_shapes),
+and is inverted: m x / (1-p).
 
 Beam search (`decode`) with beam B. log P(Y|x) is the plain sum of token log-probabilities. No caches, no early stop.
  1. The live hypotheses start as {()}, nothing is finished. The limit is L = (source ids without </s>) + max-extra, and
@@ -34,7 +35,7 @@ import numpy as np
 from files import (InputError, read_batches, read_lines, read_one_batch, read_safetensors, require, sentence,
                    write_safetensors)
 from functions import (Tensor, add, cross_entropy, differentiate, dot_product_attention, gelu, layer_norm, linear,
-                       log_softmax, lookup, multiply, relu, scale, silu, spans)
+                       log_softmax, lookup, multiply, neighbours, recurrence, relu, scale, silu, spans)
 
 
 # ---- the model ------------------------------------------------------------------------------------------------------
@@ -44,9 +45,18 @@ TINY = {"dim-emb": 6, "transformer-dim-ffn": 7, "transformer-heads": 2, "enc-dep
         "transformer-norm": "post", "transformer-ffn-activation": "relu", "transformer-dropout": 0.1,
         "transformer-dropout-attention": 0.0, "transformer-dropout-ffn": 0.0, "source-vocab-size": 9,
         "target-vocab-size": 9, "eos-id": 2}
-LATER = {"transformer-attention": "scaled-dot", "transformer-attention-window": 0, "transformer-train-position-embeddings": False, "transformer-max-positions": 512}  # missing: the default
+LATER = {"transformer-attention": "scaled-dot", "transformer-attention-window": 0,  # where missing: the default
+         "transformer-encoder-layer": "self-attention", "transformer-decoder-layer": "self-attention",
+         "transformer-kernel-width": 3,
+         "transformer-train-position-embeddings": False, "transformer-max-positions": 512}
 TINY |= LATER
-STACKS = {"encoder": ("enc-depth", ["self_attention"]), "decoder": ("dec-depth", ["self_attention", "cross_attention"])}
+STACKS = {"encoder": "enc-depth", "decoder": "dec-depth"}
+ALONG = {"self-attention": "self_attention", "convolution": "convolution", "recurrent": "recurrence"}
+
+
+def sublayers(config, stack):
+    """Of a layer, before the feed-forward network."""
+    return [ALONG[config[f"transformer-{stack}-layer"]]] + ["cross_attention"] * (stack == "decoder")
 
 
 def parameter_shapes(config):
@@ -57,6 +67,7 @@ def parameter_shapes(config):
     require(config["transformer-norm"] in ("post", "pre"), "transformer-norm must be post or pre")
     require(config["transformer-ffn-activation"] in ("relu", "gelu", "swiglu"), "activation must be relu, gelu, swiglu")
     require(config["transformer-attention"] in ("scaled-dot", "dot"), "transformer-attention must be scaled-dot or dot")
+    require(all(config[f"transformer-{stack}-layer"] in ALONG for stack in STACKS), f"layers are {', '.join(ALONG)}")
     require(0 <= config["eos-id"] < min(source, target), "eos-id is outside the vocabulary")
     if config["tied-embeddings-all"]:
         require(source == target, f"tied-embeddings-all, but the vocabulary sizes are {source} and {target}")
@@ -72,11 +83,18 @@ def parameter_shapes(config):
     def with_bias(name, *shape):
         shapes[f"{name}.weight"], shapes[f"{name}.bias"] = [*shape], [shape[0]]
 
-    for stack, (depth, attentions) in STACKS.items():
+    for stack, depth in STACKS.items():
         for i in range(config[depth]):
-            for name in (f"{stack}.{i}.{attention}" for attention in attentions):
-                shapes[f"{name}.query.weight"], shapes[f"{name}.key.weight"] = [keys, d], [keys, d]
-                shapes[f"{name}.value.weight"], shapes[f"{name}.output.weight"] = [values, d], [d, values]
+            for kind in sublayers(config, stack):
+                name = f"{stack}.{i}.{kind}"
+                if kind == "convolution":
+                    with_bias(name, d, config["transformer-kernel-width"] * d)
+                elif kind == "recurrence":
+                    with_bias(f"{name}.input", d, d)
+                    shapes[f"{name}.state.weight"] = [d, d]
+                else:
+                    shapes[f"{name}.query.weight"], shapes[f"{name}.key.weight"] = [keys, d], [keys, d]
+                    shapes[f"{name}.value.weight"], shapes[f"{name}.output.weight"] = [values, d], [d, values]
                 with_bias(f"{name}.norm", d)
             name = f"{stack}.{i}.feed_forward"
             with_bias(f"{name}.inner", inner, d)
@@ -93,14 +111,15 @@ def mask_shapes(config, source_lengths, target_lengths):
     """Name and shape of every dropout mask of a batch (lengths with </s>); attention: [heads, sum of Lq * Lk]."""
     d, inner, heads = config["dim-emb"], config["transformer-dim-ffn"], config["transformer-heads"]
     lengths, shapes = {"encoder": source_lengths, "decoder": target_lengths}, {}
-    for stack, (depth, attentions) in STACKS.items():
+    for stack, depth in STACKS.items():
         tokens = sum(lengths[stack])
         shapes[f"{stack}.embed"] = [tokens, d]
         for i in range(config[depth]):
-            for attention in attentions:
-                keys = source_lengths if attention == "cross_attention" else lengths[stack]
-                shapes[f"{stack}.{i}.{attention}.weights"] = [heads, sum(a * b for a, b in zip(lengths[stack], keys))]
-                shapes[f"{stack}.{i}.{attention}.residual"] = [tokens, d]
+            for kind in sublayers(config, stack):
+                keys = source_lengths if kind == "cross_attention" else lengths[stack]
+                if kind.endswith("attention"):
+                    shapes[f"{stack}.{i}.{kind}.weights"] = [heads, sum(a * b for a, b in zip(lengths[stack], keys))]
+                shapes[f"{stack}.{i}.{kind}.residual"] = [tokens, d]
             shapes[f"{stack}.{i}.feed_forward.inner"] = [tokens, inner]
             shapes[f"{stack}.{i}.feed_forward.residual"] = [tokens, d]
     return shapes
@@ -119,7 +138,8 @@ class Transformer:
     def __init__(self, config, parameters, masks=None):
         self.config, self.masks, self.eos = config, masks or {}, config["eos-id"]
         self.parameters = {name: Tensor(np.array(parameters[name], np.float64)) for name in parameter_shapes(config)}
-        self.longest = config["transformer-max-positions"] if config["transformer-train-position-embeddings"] else math.inf
+        learned = config["transformer-train-position-embeddings"]
+        self.longest = config["transformer-max-positions"] if learned else math.inf
         shared = config["tied-embeddings-all"]
         self.source_embedding = "embedding" if shared else "source_embedding"
         self.target_embedding = "embedding" if shared else "target_embedding"
@@ -138,7 +158,15 @@ class Transformer:
         factor = self.dropout_factor(name, kind)
         return x if factor is None else scale(x, factor)
 
-    def self_attention(self, x, name, lengths, causal):
+    def along_positions(self, x, name, lengths, causal):
+        """4: what lets the positions of a sentence know each other; if causal, none knows of those behind it."""
+        width = self.config["transformer-kernel-width"]
+        if name.endswith("convolution"):
+            return self.linear(neighbours(x, lengths, 1 - width if causal else -(width // 2), width), name)
+        if name.endswith("recurrence"):
+            reverse = not causal and int(name.split(".")[1]) % 2 == 1  # the encoder's layers in turns
+            weight = self.parameters[f"{name}.state.weight"]
+            return recurrence(self.linear(x, f"{name}.input"), weight, lengths, reverse)
         return self.attention(x, x, name, lengths, lengths, causal, self.config["transformer-attention-window"])
 
     def attention(self, x, y, name, query_lengths, key_lengths, causal=False, window=0):
@@ -188,8 +216,8 @@ class Transformer:
         lengths = [len(ids) for ids in sources]
         x = self.embed(sources, lengths, self.source_embedding, "encoder")
         for i in range(self.config["enc-depth"]):
-            name = f"encoder.{i}.self_attention"
-            x = self.sublayer(x, name, lambda a: self.self_attention(a, name, lengths, False))
+            name = f"encoder.{i}.{sublayers(self.config, 'encoder')[0]}"
+            x = self.sublayer(x, name, lambda a: self.along_positions(a, name, lengths, False))
             name_ff = f"encoder.{i}.feed_forward"
             x = self.sublayer(x, name_ff, lambda a: self.feed_forward(a, name_ff))
         return self.finish(x, "encoder")
@@ -200,8 +228,8 @@ class Transformer:
         shifted = [[-1, *ids[:-1]] for ids in labels]
         x = self.embed(shifted, lengths, self.target_embedding, "decoder")
         for i in range(self.config["dec-depth"]):
-            name = f"decoder.{i}.self_attention"
-            x = self.sublayer(x, name, lambda a: self.self_attention(a, name, lengths, True))
+            name = f"decoder.{i}.{sublayers(self.config, 'decoder')[0]}"
+            x = self.sublayer(x, name, lambda a: self.along_positions(a, name, lengths, True))
             name_x = f"decoder.{i}.cross_attention"
             x = self.sublayer(x, name_x, lambda a: self.attention(a, memory, name_x, lengths, memory_lengths))
             name_ff = f"decoder.{i}.feed_forward"
@@ -297,6 +325,10 @@ def combinations():
             "tied-embeddings": target_tied, "source-vocab-size": source_size}
     yield "dot products", {"transformer-attention": "dot"}
     yield "restricted attention", {"transformer-attention-window": 1}
+    for encoder, decoder in [("convolution", "recurrent"), ("recurrent", "convolution")]:
+        for width in (2, 3):
+            yield f"{encoder} {width}", {"transformer-encoder-layer": encoder, "transformer-decoder-layer": decoder,
+                                         "transformer-kernel-width": width}
     yield "learned positions", {"transformer-train-position-embeddings": True, "transformer-max-positions": 5}
 
 

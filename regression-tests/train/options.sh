@@ -72,8 +72,11 @@ transformer-dim-value       | model | | --transformer-dim-value 4
 transformer-dropout         | model | | --transformer-dropout 0
 transformer-dropout-attention | model | | --transformer-dropout-attention 0.1
 transformer-dropout-ffn     | model | | --transformer-dropout-ffn 0.1
+transformer-decoder-layer   | model | | --transformer-decoder-layer recurrent
+transformer-encoder-layer   | model | | --transformer-encoder-layer convolution
 transformer-ffn-activation  | model | | --transformer-ffn-activation gelu
 transformer-heads           | model | | --transformer-heads 4
+transformer-kernel-width    | model | --transformer-encoder-layer convolution | --transformer-kernel-width 4
 transformer-max-positions   | model | --transformer-train-position-embeddings | --transformer-max-positions 300
 transformer-norm            | model | | --transformer-norm pre
 transformer-train-position-embeddings | model | | --transformer-train-position-embeddings

@@ -34,6 +34,9 @@ template <class Config, class Visit>
 void visit_later(Config& c, Visit&& field) {
   field("transformer-attention", c.attention);
   field("transformer-attention-window", c.attention_window);
+  field("transformer-encoder-layer", c.encoder_layer);
+  field("transformer-decoder-layer", c.decoder_layer);
+  field("transformer-kernel-width", c.kernel_width);
   field("transformer-train-position-embeddings", c.train_positions);
   field("transformer-max-positions", c.max_positions);
 }
@@ -60,6 +63,15 @@ void ModelConfig::declare(Options& o) {
   o.add("transformer-attention-window", attention_window,
         "Self-attention to positions at most so far away, in the decoder to earlier ones of them; 0: to all")
       .range(0, 1 << 20);
+  const std::vector<std::string> layers = {"self-attention", "convolution", "recurrent"};
+  o.add("transformer-encoder-layer", encoder_layer,
+        "What stands in the encoder's layers in place of self-attention; recurrent: from left to right and back in "
+        "turns")
+      .choices(layers);
+  o.add("transformer-decoder-layer", decoder_layer, "The same in the decoder's, where nothing looks ahead")
+      .choices(layers);
+  o.add("transformer-kernel-width", kernel_width, "Positions that a convolution sees, in the decoder the last ones")
+      .range(1, 1000);
   o.add("transformer-train-position-embeddings", train_positions,
         "Learn a vector for each position of a sentence, in place of sines and cosines");
   o.add("transformer-max-positions", max_positions,
@@ -81,6 +93,12 @@ void ModelConfig::validate() const {
           "--tied-embeddings-all needs one vocabulary for both sides, but they have {} and {} entries",
           source_vocabulary, target_vocabulary);
   require(!tied_embeddings_all || tied_embeddings, "--tied-embeddings-all includes --tied-embeddings, which is off");
+}
+
+void ModelConfig::validate_for_devices() const {
+  for (const auto& [option, kind] : {std::pair("--transformer-encoder-layer", &encoder_layer),
+                                     std::pair("--transformer-decoder-layer", &decoder_layer)})
+    require(*kind == "self-attention", "{} {} is computed on the CPU only: give --devices cpu", option, *kind);
 }
 
 std::string ModelConfig::to_json() const {

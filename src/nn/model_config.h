@@ -21,7 +21,10 @@ struct ModelConfig {
   std::string norm = "post";        // LayerNorm(x + Sublayer(x)) (section 3.1), or "pre": x + Sublayer(LayerNorm(x))
   std::string activation = "relu";  // section 3.3; gelu and swiglu beyond it
   std::string attention = "scaled-dot";  // section 3.2.1; "dot": without the factor d_k^-0.5
-  int attention_window = 0;      // self-attention to positions that are at most so far away (section 4); 0: to all
+  int attention_window = 0;  // self-attention to positions that are at most so far away (section 4); 0: to all
+  // What lets positions know each other (section 4, Table 1): "self-attention", "convolution" or "recurrent".
+  std::string encoder_layer = "self-attention", decoder_layer = "self-attention";
+  int kernel_width = 3;          // positions that a convolution sees (k)
   bool train_positions = false;  // a parameter for each position in place of sinusoids (section 3.5; Table 3, row E)
   int max_positions = 512;       // how many: the longest sentence, with </s>, that such a model reads or writes
   double dropout = 0.1;          // P_drop of section 5.4: on embeddings and on every sub-layer's output
@@ -41,6 +44,8 @@ struct ModelConfig {
   void declare(Options& options);
   // Throws UserError for sizes that do not fit together.
   void validate() const;
+  // Throws UserError for what is computed on the CPU only.
+  void validate_for_devices() const;
 
   std::string to_json() const;
   // Throws UserError naming `file` where a key is missing or has a wrong value.

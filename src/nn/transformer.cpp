@@ -5,11 +5,13 @@
 #include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
+#include "ops/convolution.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/normalize.h"
+#include "ops/recurrence.h"
 
 namespace nmt {
 namespace {
@@ -103,6 +105,30 @@ Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, Ex
   return linear(heads, p[name + ".output.weight"]);
 }
 
+// `around`: the rows that each row's result depends on, side by side (see neighbours).
+Expr Transformer::convolution(Leaves& p, const std::string& name, Expr around) const {
+  return linear(around, p[name + ".weight"], p[name + ".bias"]);
+}
+
+Expr Transformer::recurrent_input(Leaves& p, const std::string& name, Expr x) const {
+  return linear(x, p[name + ".input.weight"], p[name + ".input.bias"]);
+}
+
+// The sub-layer of layer i that lets the positions of a sentence know each other (section 4); in the decoder none knows
+// of those behind it.
+Expr Transformer::along_positions(Leaves& p, bool source, int i, const std::string& name, Expr x,
+                                  const Segments& segments) const {
+  const std::string& kind = source ? config_.encoder_layer : config_.decoder_layer;
+  if (kind == "convolution") {
+    const int before = source ? config_.kernel_width / 2 : config_.kernel_width - 1;
+    return convolution(p, name, neighbours(x, segments.query_begin, -before, config_.kernel_width));
+  }
+  if (kind == "recurrent")
+    return recurrence(recurrent_input(p, name, x), p[name + ".state.weight"], segments.query_begin,
+                      source && i % 2 == 1);
+  return self_attention(p, name, x, segments, !source);
+}
+
 // Section 3.3; SwiGLU: Shazeer 2020, "GLU Variants Improve Transformer".
 Expr Transformer::feed_forward(Leaves& p, const std::string& name, Expr x) const {
   Expr inner = linear(x, p[name + ".inner.weight"], p[name + ".inner.bias"]);
@@ -119,21 +145,21 @@ Expr Transformer::encode(Leaves& p, const PackedText& source, const std::vector<
   const Segments segments{begin, begin, input(p.graph(), weights)};
   Expr x = embed(p, true, source.ids, source.positions);
   for (int i = 0; i < config_.enc_depth; ++i) {
-    const auto attend = layer("encoder", i, "self_attention"), feed = layer("encoder", i, "feed_forward");
-    x = sublayer(p, attend, x, [&](Expr y) { return self_attention(p, attend, y, segments, false); });
+    const auto along = along_positions_name(true, i), feed = layer("encoder", i, "feed_forward");
+    x = sublayer(p, along, x, [&](Expr y) { return along_positions(p, true, i, along, y, segments); });
     x = sublayer(p, feed, x, [&](Expr y) { return feed_forward(p, feed, y); });
   }
   return final_norm(p, "encoder", x);
 }
 
-// The decoder's layers (section 3.1) over embedded tokens; attend(i, name, y): self-attention of layer i.
-template <class SelfAttention>
+// The decoder's layers (section 3.1) over embedded tokens; along_positions(i, name, y): the first sub-layer of layer i.
+template <class AlongPositions>
 Expr Transformer::decode(Leaves& p, Expr y, std::span<const Expr> sources, const Segments& across,
-                         SelfAttention attend) const {
+                         AlongPositions along_positions) const {
   for (int i = 0; i < config_.dec_depth; ++i) {
-    const auto self = layer("decoder", i, "self_attention"), cross = layer("decoder", i, "cross_attention"),
+    const auto along = along_positions_name(false, i), cross = layer("decoder", i, "cross_attention"),
                feed = layer("decoder", i, "feed_forward");
-    y = sublayer(p, self, y, [&](Expr x) { return attend(i, self, x); });
+    y = sublayer(p, along, y, [&](Expr x) { return along_positions(i, along, x); });
     y = sublayer(p, cross, y,
                  [&](Expr x) { return cross_attention(p, cross, x, sources[static_cast<size_t>(i)], across); });
     y = sublayer(p, feed, y, [&](Expr x) { return feed_forward(p, feed, x); });
@@ -147,8 +173,9 @@ Expr Transformer::loss(Leaves& p, const PairInput& batch, const float* weight, d
   const Expr source_begin = input(g, batch.source.begin), target_begin = input(g, batch.target.begin);
   const Segments within{target_begin, target_begin, input(g, batch.target_weights)};
   const Segments across{target_begin, source_begin, input(g, batch.cross_weights)};
-  const Expr y = decode(p, embed(p, false, batch.shifted.ids, batch.shifted.positions), sources, across,
-                        [&](int, const std::string& name, Expr x) { return self_attention(p, name, x, within, true); });
+  const Expr y =
+      decode(p, embed(p, false, batch.shifted.ids, batch.shifted.positions), sources, across,
+             [&](int i, const std::string& name, Expr x) { return along_positions(p, false, i, name, x, within); });
   return cross_entropy(linear(y, output_matrix(p)), input(g, batch.target.ids), g.input({{1}, DType::kF32}, weight),
                        static_cast<float>(label_smoothing));
 }
@@ -158,6 +185,11 @@ std::vector<Expr> Transformer::source_keys_values(Leaves& p, Expr encoded) const
   for (int i = 0; i < config_.dec_depth; ++i)
     all.push_back(keys_values(p, layer("decoder", i, "cross_attention"), encoded));
   return all;
+}
+
+std::array<int, 2> Transformer::cache_widths() const {
+  if (config_.decoder_layer == "self-attention") return {config_.keys(), config_.values()};
+  return {config_.dim_emb, 0};
 }
 
 Expr Transformer::step(Leaves& p, const Step& s) const {
@@ -173,9 +205,12 @@ Expr Transformer::step(Leaves& p, const Step& s) const {
     sources.push_back(g.state({{s.source_tokens, config_.keys() + config_.values()}, t}, cache.source));
   return decode(p, embed(p, false, s.ids, s.positions), sources, across, [&](int i, const std::string& name, Expr x) {
     const LayerCache& cache = s.caches[static_cast<size_t>(i)];
-    const Expr keys = g.state({{s.capacity, config_.keys()}, t}, cache.keys);
-    const Expr values = g.state({{s.capacity, config_.values()}, t}, cache.values);
-    const Expr heads = cached_attention(queries_keys_values(p, name, x), keys, values, slot, entry, length,
+    const auto past = [&](size_t part) { return g.state({{s.capacity, cache_widths()[part]}, t}, cache.past[part]); };
+    if (config_.decoder_layer == "convolution")
+      return convolution(p, name, cached_neighbours(x, past(0), slot, entry, length, config_.kernel_width));
+    if (config_.decoder_layer == "recurrent")
+      return recurrent_step(recurrent_input(p, name, x), p[name + ".state.weight"], past(0), slot, entry, length);
+    const Expr heads = cached_attention(queries_keys_values(p, name, x), past(0), past(1), slot, entry, length,
                                         config_.heads, config_.attention_window, attention_factor());
     return linear(heads, p[name + ".output.weight"]);
   });

@@ -138,6 +138,20 @@ void attention_cached(DType t, int heads, int d_k, int d_v, int window, float sc
                       const void* v_cache, int64_t v_stride, const int32_t* entry, int64_t entry_stride,
                       const int32_t* length, void* out, int64_t out_stride);
 
+// ---- recurrence -----------------------------------------------------------------------------------------------------
+// h_t = tanh(x_t + U h_{t-1}) along the sentences sentence_begin .. sentence_end, whose rows begin at begin[s];
+// reversed: from their ends to their beginnings. Rows of `width`; u: float32 [width, width], a row for each element of
+// the result.
+void recurrence(DType t, int64_t sentence_begin, int64_t sentence_end, const int32_t* begin, bool reversed,
+                int64_t width, const void* x, const float* u, void* h);
+// dx, which is the gradient of what tanh is taken of.
+void recurrence_backward(DType t, int64_t sentence_begin, int64_t sentence_end, const int32_t* begin, bool reversed,
+                         int64_t width, const void* h, const void* dh, const float* u, void* dx);
+// One step of each row: the state before is row entry[r * entry_stride + length[r] - 2] of `states`, where length[r]
+// > 1.
+void recurrent_step(DType t, Rows rows, int64_t width, const void* x, const float* u, const void* states,
+                    const int32_t* entry, int64_t entry_stride, const int32_t* length, void* h);
+
 const char* instruction_set();  // the Highway target in use: "AVX2", "AVX3" ...
 
 }  // namespace nmt::cpu

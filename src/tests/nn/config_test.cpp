@@ -26,6 +26,9 @@ ModelConfig unusual_config() {
   ModelConfig c = small_config();
   c.attention = "dot";
   c.attention_window = 5;
+  c.encoder_layer = "recurrent";
+  c.decoder_layer = "convolution";
+  c.kernel_width = 5;
   c.train_positions = true;
   c.max_positions = 300;
   return c;
@@ -48,6 +51,9 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
   c.activation = "swiglu";
   c.attention = "dot";
   c.attention_window = 9;
+  c.encoder_layer = "convolution";
+  c.decoder_layer = "recurrent";
+  c.kernel_width = 4;
   c.train_positions = true;
   c.max_positions = 77;
   c.dropout = 0.3;
@@ -73,7 +79,8 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
 TEST_CASE("a file names later options only where they are not the default, so that older ones are read", "[nn]") {
   const auto stored = nlohmann::json::parse(small_config().to_json());
   CHECK(stored.contains("transformer-norm"));
-  for (const char* later : {"transformer-attention", "transformer-attention-window",
+  for (const char* later : {"transformer-attention", "transformer-attention-window", "transformer-encoder-layer",
+                            "transformer-decoder-layer", "transformer-kernel-width",
                             "transformer-train-position-embeddings", "transformer-max-positions"}) {
     INFO(later);
     CHECK_FALSE(stored.contains(later));
@@ -127,10 +134,13 @@ TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
                                                            {"transformer-dropout-attention", 1.5},
                                                            {"transformer-attention", "cosine"},
                                                            {"transformer-attention-window", 1 << 21},
+                                                           {"transformer-encoder-layer", "dense"},
+                                                           {"transformer-decoder-layer", "attention"},
+                                                           {"transformer-kernel-width", 0},
                                                            {"transformer-max-positions", 1},
                                                            {"transformer-norm", "both"},
                                                            {"transformer-ffn-activation", "tanh"}}) {
-    auto json = good;
+    auto json = usual.contains(key) ? usual : good;
     json[key] = value;
     INFO(key << " " << value.dump());
     CHECK(complaint(json.dump()) != "accepted");
@@ -153,6 +163,10 @@ TEST_CASE("sizes that do not fit together are the user's errors", "[nn]") {
   refused([](ModelConfig& m) { m.dim_key = 0, m.heads = 5; });
   refused([](ModelConfig& m) { m.source_vocabulary = 30; });
   refused([](ModelConfig& m) { m.tied_embeddings = false; });
+  CHECK_NOTHROW(c.validate_for_devices());
+  c.decoder_layer = "recurrent";
+  CHECK_NOTHROW(c.validate());
+  CHECK_THROWS_AS(c.validate_for_devices(), UserError);
   c.dim_key = c.dim_value = 0;
   c.heads = 4;
   CHECK_NOTHROW(c.validate());

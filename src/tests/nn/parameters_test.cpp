@@ -96,6 +96,13 @@ TEST_CASE("options add the parameters they need", "[nn]") {
   c.activation = "swiglu";  // a third matrix and its bias in each feed-forward layer
   CHECK(declared(c) == count + 12 * (512 * 2048 + 2048));
   c = base;
+  c.encoder_layer = "convolution";  // a matrix over k positions in place of four, and a bias
+  c.kernel_width = 5;
+  CHECK(declared(c) == count + 6 * (5 * 512 * 512 + 512 - 4 * 512 * 512));
+  c = base;
+  c.decoder_layer = "recurrent";  // two matrices and a bias
+  CHECK(declared(c) == count + 6 * (2 * 512 * 512 + 512 - 4 * 512 * 512));
+  c = base;
   c.train_positions = true;  // a table for each stack
   c.max_positions = 300;
   CHECK(declared(c) == count + 2 * 300 * 512);
