@@ -1,5 +1,9 @@
 // Layers other than attention that let positions know each other: what convolutions read, and recurrences.
+#include "graph/runtime.h"
+#include "ops/attention.h"
 #include "ops/convolution.h"
+#include "ops/fusion.h"
+#include "ops/linear.h"
 #include "ops/recurrence.h"
 #include "tests/ops/op_case.h"
 
@@ -168,6 +172,55 @@ std::vector<OpCase> layer_cases() {
 
 TEST_CASE("convolutions and recurrences", "[ops]") {
   for (const OpCase& c : layer_cases()) check_case(c);
+}
+
+// "Attention Is All You Need", Table 1: attention without its projections, as the paper counts it.
+TEST_CASE("layers cost what Table 1 says", "[ops]") {
+  constexpr int kKernel = 3, kWindow = 2;
+  using Build = std::function<Expr(Expr x, Expr begin, Expr weight_begin, Expr matrix, Expr kernel)>;
+  const auto flops_of = [](const Build& build, int64_t n, int64_t d) {
+    Runtime runtime(1);
+    runtime.profile.times_ops = true;
+    const std::vector<float> x(static_cast<size_t>(n * d), 0.1f), weights(static_cast<size_t>(kKernel * d * d));
+    const std::vector<int32_t> begin{0, static_cast<int32_t>(n)};
+    const std::vector<int64_t> weight_begin{0, n * n};
+    Graph graph(runtime, fusion_rules());
+    graph.run(
+        {build(graph.input({{n, d}, DType::kF32}, x.data()), graph.input({{2}, DType::kI32}, begin.data()),
+               graph.input({{2}, DType::kI64}, weight_begin.data()), graph.parameter({d, d}, weights.data(), nullptr),
+               graph.parameter({d, kKernel * d}, weights.data(), nullptr))});
+    double flops = 0;
+    for (const auto& [name, op] : runtime.profile.ops()) flops += op.flops;
+    return flops;
+  };
+  const auto attend = [](KeyMask mask) -> Build {
+    return [mask](Expr x, Expr begin, Expr weight_begin, Expr, Expr) {
+      return attention(x, x, x, 2, {begin, begin, weight_begin}, mask, 0);
+    };
+  };
+  struct Layer {
+    const char* name;
+    Build build;
+    double of_n, of_d;  // exponents
+  };
+  const Layer layers[] = {
+      {"self-attention", attend({}), 2, 1},
+      {"recurrent",
+       [](Expr x, Expr begin, Expr, Expr matrix, Expr) { return recurrence(linear(x, matrix), matrix, begin, false); },
+       1, 2},
+      {"convolutional",
+       [](Expr x, Expr begin, Expr, Expr, Expr kernel) { return linear(neighbours(x, begin, -1, kKernel), kernel); }, 1,
+       2},
+      {"restricted self-attention", attend({false, kWindow}), 1, 1}};
+  constexpr int64_t n = 256, d = 8;
+  for (const Layer& layer : layers) {
+    INFO(layer.name);
+    const double once = flops_of(layer.build, n, d);
+    CHECK(std::log2(flops_of(layer.build, 2 * n, d) / once) == Approx(layer.of_n).margin(0.01));
+    CHECK(std::log2(flops_of(layer.build, n, 2 * d) / once) == Approx(layer.of_d).margin(0.01));
+  }
+  CHECK(flops_of(layers[2].build, n, d) == 2.0 * kKernel * n * d * d);
+  CHECK(flops_of(layers[3].build, n, d) == Approx(4.0 * (2 * kWindow + 1) * n * d).epsilon(0.01));
 }
 
 }  // namespace nmt::testing
