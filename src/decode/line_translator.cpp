@@ -47,6 +47,10 @@ std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view
                 number + 1, side, ids.size(), limit, ids.size());
     ids.resize(limit);
   }
+  require(static_cast<int64_t>(ids.size()) < decoder_.longest(),
+          "{}:{}: the {} has {} tokens and an end token, but the model has learned only {} positions "
+          "(--transformer-max-positions); nmt-decode --max-length {} cuts such lines",
+          input_, number + 1, side, ids.size(), decoder_.longest(), decoder_.longest() - 1);
   return ids;
 }
 

@@ -1,5 +1,6 @@
 #include "decode/sentences.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -13,11 +14,12 @@ std::optional<size_t> SourceQueue::take(int64_t longest) {
 }
 
 Sentences::Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits,
-                     const ModelConfig& config, const Shortlist* shortlist)
+                     const ModelConfig& config, int64_t longest, const Shortlist* shortlist)
     : queue_(queue),
       options_(options),
       limits_(limits),
       eos_(config.eos),
+      longest_(longest),
       beams_(queue.size()),
       first_row_(queue.size(), -1) {
   if (shortlist != nullptr) allowed.emplace(*shortlist, config.target_vocabulary);
@@ -36,7 +38,7 @@ Sentences::Begun Sentences::begin() {
     ids.insert(ids.end(), source.begin(), source.end());
     begins.push_back(static_cast<int32_t>(ids.size()));
     begun.rows.push_back(places_.take(static_cast<int32_t>(*next), static_cast<int32_t>(length)));
-    beams_[*next] = std::make_unique<Beam>(options_, length - 1 + options_.max_extra, eos_);
+    beams_[*next] = std::make_unique<Beam>(options_, std::min(longest_, length - 1 + options_.max_extra), eos_);
     if (allowed) allowed->begin(*next, source);
     ++sentences_;
     words_ += length;

@@ -14,7 +14,8 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
     : options_(options), source_(std::move(source)), target_(std::move(target)) {
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
   if (!options_.valid_output.empty()) AtomicFile(output_path(0));  // can be written: known now, not after hours
-  text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, threads_or_all(options_.threads));
+  text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
+                             threads_or_all(options_.threads));
   for (auto& line : text_.target) line = target_->join(line);
 }
 
