@@ -70,6 +70,8 @@ def main():
         sys.exit("CTranslate2 has no attention that is restricted to a window")
     if any(config.get(f"transformer-{side}-layer", "self-attention") != "self-attention" for side in ("encoder", "decoder")):
         sys.exit("CTranslate2's Transformer has layers of self-attention only")
+    if config.get("transformer-attention") == "additive":
+        sys.exit("CTranslate2's attention is that of products")
     # CTranslate2 always has the factor d_k^-0.5: without it, queries are longer by as much.
     query_factor = np.float32(config["transformer-dim-key"] ** 0.5 if config.get("transformer-attention") == "dot" else 1)
     zeros = np.zeros

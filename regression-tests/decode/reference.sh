@@ -51,6 +51,8 @@ make positions.safetensors transformer-train-position-embeddings=true transforme
 compare positions --beam 4 --max-extra 8  # translations end with the positions
 make window.safetensors transformer-attention-window=2 transformer-attention=dot spread=1.1 seed=9
 compare window --beam 4 --max-extra 8
+make additive.safetensors transformer-attention=additive transformer-attention-window=4 spread=1.5 seed=11
+compare additive --beam 4 --max-extra 8
 for decoder in convolution recurrent; do
   make $decoder.safetensors transformer-decoder-layer=$decoder transformer-encoder-layer=$decoder spread=1.3 seed=10
   compare $decoder --beam 4 --max-extra 8

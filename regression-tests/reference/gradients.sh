@@ -75,6 +75,7 @@ for window in 1 6; do
   check "dot products, window $window" long_sources.txt $small --transformer-attention-window $window \
     --transformer-attention dot
 done
+check "additive attention" same.txt $small --transformer-attention additive --transformer-dropout-attention 0.1
 check "convolutions, recurrent decoder" same.txt $small --transformer-encoder-layer convolution \
   --transformer-decoder-layer recurrent --transformer-kernel-width 4
 check "recurrent encoder, convolutions" long_targets.txt $small --transformer-encoder-layer recurrent \
