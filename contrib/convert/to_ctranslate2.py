@@ -4,7 +4,8 @@
     pip install ctranslate2 sentencepiece numpy
     python to_ctranslate2.py model.safetensors model.ct2 [--shortlist shortlist.safetensors]
 
-The model must have a shared SentencePiece vocabulary and ReLU layers; post-norm and pre-norm both work. CTranslate2 adds </s> to the
+The model must have a shared SentencePiece vocabulary, ReLU layers and unrestricted attention by products; post-norm and pre-norm
+both work, sinusoids and learned positions too. CTranslate2 adds </s> to the
 source and starts the decoder from a zero vector, as nmt does. Its length penalty differs from nmt's: compare with none.
 A shortlist of nmt-vocab becomes the folder's vocabulary map: translate with use_vmap=True.
 """

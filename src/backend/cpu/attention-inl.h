@@ -47,9 +47,14 @@ struct Item {
         queries(a.q_begin[item / a.heads + 1] - q_first),
         keys(a.k_begin[item / a.heads + 1] - k_first),
         weight_first(head * a.weight_begin[a.sentences] + a.weight_begin[item / a.heads]),
-        all_queries(a.q_begin[a.sentences]) {}
+        q_at(q_first * a.q_stride + head * a.d_k),
+        k_at(k_first * a.k_stride + head * a.d_k),
+        v_at(k_first * a.v_stride + head * a.d_v),
+        out_at(q_first * a.out_stride + head * a.d_v),
+        logsumexp_at(head * a.q_begin[a.sentences] + q_first) {}
 
-  int64_t head, q_first, k_first, queries, keys, weight_first, all_queries;
+  int64_t head, q_first, k_first, queries, keys, weight_first;
+  int64_t q_at, k_at, v_at, out_at, logsumexp_at;  // where its rows begin in the arguments
 };
 
 // What a block of queries sees: `count` keys from `first` on, where a vector begins. Rows of scores have these keys

@@ -59,11 +59,8 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
     for (int64_t i = item_begin; i < item_end; ++i) {
       const Item item(a, i);
       const auto run = a.dropout.rate == 0 ? attend<T, false> : attend<T, true>;
-      run(a, item, static_cast<const T*>(q) + item.q_first * a.q_stride + item.head * a.d_k,
-          static_cast<const T*>(k) + item.k_first * a.k_stride + item.head * a.d_k,
-          static_cast<const T*>(v) + item.k_first * a.v_stride + item.head * a.d_v,
-          static_cast<T*>(out) + item.q_first * a.out_stride + item.head * a.d_v,
-          logsumexp + item.head * item.all_queries + item.q_first);
+      run(a, item, static_cast<const T*>(q) + item.q_at, static_cast<const T*>(k) + item.k_at,
+          static_cast<const T*>(v) + item.v_at, static_cast<T*>(out) + item.out_at, logsumexp + item.logsumexp_at);
     }
   });
 }

@@ -75,15 +75,12 @@ void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t
     using T = decltype(type);
     for (int64_t i = item_begin; i < item_end; ++i) {
       const Item item(a, i);
-      const int64_t q_first = item.q_first * a.q_stride + item.head * a.d_k;
-      const int64_t k_first = item.k_first * a.k_stride + item.head * a.d_k;
-      const int64_t v_first = item.k_first * a.v_stride + item.head * a.d_v;
-      const int64_t out_first = item.q_first * a.out_stride + item.head * a.d_v;
       const auto run = a.dropout.rate == 0 ? differentiate<T, false> : differentiate<T, true>;
       run(a, item,
-          {static_cast<const T*>(q) + q_first, static_cast<const T*>(k) + k_first, static_cast<const T*>(v) + v_first,
-           static_cast<const T*>(dout) + out_first, logsumexp + item.head * item.all_queries + item.q_first,
-           static_cast<T*>(dq) + q_first, static_cast<T*>(dk) + k_first, static_cast<T*>(dv) + v_first});
+          {static_cast<const T*>(q) + item.q_at, static_cast<const T*>(k) + item.k_at,
+           static_cast<const T*>(v) + item.v_at, static_cast<const T*>(dout) + item.out_at,
+           logsumexp + item.logsumexp_at, static_cast<T*>(dq) + item.q_at, static_cast<T*>(dk) + item.k_at,
+           static_cast<T*>(dv) + item.v_at});
     }
   });
 }
