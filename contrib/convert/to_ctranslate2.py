@@ -4,7 +4,8 @@
     pip install ctranslate2 sentencepiece numpy
     python to_ctranslate2.py model.safetensors model.ct2 [--shortlist shortlist.safetensors]
 
-The model must have a shared SentencePiece vocabulary and ReLU layers; post-norm and pre-norm both work. CTranslate2 adds </s> to the
+The model must have a shared SentencePiece vocabulary, ReLU layers and unrestricted attention by products; post-norm and pre-norm
+both work, sinusoids and learned positions too. CTranslate2 adds </s> to the
 source and starts the decoder from a zero vector, as nmt does. Its length penalty differs from nmt's: compare with none.
 A shortlist of nmt-vocab becomes the folder's vocabulary map: translate with use_vmap=True.
 """
@@ -70,6 +71,8 @@ def main():
         sys.exit("CTranslate2 has no attention that is restricted to a window")
     if any(config.get(f"transformer-{side}-layer", "self-attention") != "self-attention" for side in ("encoder", "decoder")):
         sys.exit("CTranslate2's Transformer has layers of self-attention only")
+    if config.get("transformer-attention") == "additive":
+        sys.exit("CTranslate2's attention is that of products")
     # CTranslate2 always has the factor d_k^-0.5: without it, queries are longer by as much.
     query_factor = np.float32(config["transformer-dim-key"] ** 0.5 if config.get("transformer-attention") == "dot" else 1)
     zeros = np.zeros

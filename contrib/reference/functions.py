@@ -134,6 +134,39 @@ def dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, ca
     return Tensor(np.concatenate(outputs), (q, k, v), backward)
 
 
+def additive_attention(q, k, v, w, query_lengths, key_lengths, causal, window, masks):
+    """3.2.1: softmax(w . tanh(q + k)) V for each head, with a row of w, and sentence; otherwise as the one above."""
+    heads, d_k = w.value.shape
+    d_v = v.value.shape[1] // heads
+    out, kept = np.zeros((len(q.value), heads * d_v)), []
+    sentences = zip(spans(query_lengths), spans(key_lengths), masks)
+    for (queries, keys, mask), h in itertools.product(sentences, range(heads)):
+        columns, v_columns = slice(h * d_k, (h + 1) * d_k), slice(h * d_v, (h + 1) * d_v)
+        tanh = np.tanh(q.value[queries, None, columns] + k.value[None, keys, columns])
+        scores = tanh @ w.value[h]
+        distance = np.arange(scores.shape[1]) - np.arange(scores.shape[0])[:, None]
+        scores[(causal and distance > 0) | (window > 0 and abs(distance) > window)] = -np.inf
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        factors = mask if np.isscalar(mask) else mask[h]
+        out[queries, v_columns] = (weights * factors) @ v.value[keys, v_columns]
+        kept.append((h, queries, keys, columns, v_columns, tanh, weights, factors))
+
+    def backward(g):
+        dq, dk, dv, dw = (np.zeros_like(x.value) for x in (q, k, v, w))
+        for h, queries, keys, columns, v_columns, tanh, weights, factors in kept:
+            g_out = g[queries, v_columns]
+            dv[keys, v_columns] += (weights * factors).T @ g_out
+            g_weights = g_out @ v.value[keys, v_columns].T * factors
+            g_scores = weights * (g_weights - (g_weights * weights).sum(-1, keepdims=True))
+            g_sum = g_scores[:, :, None] * w.value[h] * (1 - tanh**2)
+            dq[queries, columns] += g_sum.sum(1)
+            dk[keys, columns] += g_sum.sum(0)
+            dw[h] += np.einsum("ij,ijc->c", g_scores, tanh)
+        return dq, dk, dv, dw
+    return Tensor(out, (q, k, v, w), backward)
+
+
 def neighbours(x, lengths, first, count):
     """Rows r + first .. r + first + count - 1 of x side by side in row r; zeros for those outside of the sentence."""
     pairs = []  # (row, part, the row that stands there)

@@ -31,6 +31,7 @@ def variants():
         yield tiny_model(seed, transformer_norm=norm, transformer_ffn_activation=activation)
     yield tiny_model(6, transformer_train_position_embeddings=True)
     yield tiny_model(7, transformer_attention="dot", transformer_attention_window=2)
+    yield tiny_model(10, transformer_attention="additive")
     yield tiny_model(8, transformer_encoder_layer="recurrent", transformer_decoder_layer="convolution")
     yield tiny_model(9, transformer_encoder_layer="convolution", transformer_decoder_layer="recurrent")
 
@@ -71,7 +72,11 @@ def by_hand(config, parameters, masks, source, labels):
                 visible = [u for u in range(len(ys)) if not (causal and u > t) and not (window and abs(u - t) > window)]
                 keys = [times(f"{name}.key", ys[u])[h * dk:(h + 1) * dk] for u in visible]
                 values = [times(f"{name}.value", ys[u])[h * dv:(h + 1) * dv] for u in visible]
-                weights = [math.exp(sum(a * b for a, b in zip(query, key)) * factor) for key in keys]
+                if config["transformer-attention"] == "additive":
+                    w = parameters[f"{name}.score.weight"][h]
+                    weights = [math.exp(sum(c * math.tanh(a + b) for a, b, c in zip(query, key, w))) for key in keys]
+                else:
+                    weights = [math.exp(sum(a * b for a, b in zip(query, key)) * factor) for key in keys]
                 kept = [w / sum(weights) * masks[f"{name}.weights"][h][t * len(ys) + u] / (1 - p_attention)
                         for u, w in zip(visible, weights)]
                 concatenated += [sum(w * value[j] for w, value in zip(kept, values)) for j in range(dv)]
@@ -138,7 +143,7 @@ def test_gradients_agree_with_finite_differences():
 
 def test_model_is_the_one_written_by_hand():
     for changes in [{}, {"transformer_train_position_embeddings": True}, {"transformer_attention": "dot"},
-                    {"transformer_attention_window": 1},
+                    {"transformer_attention_window": 1}, {"transformer_attention": "additive"},
                     {"transformer_encoder_layer": "convolution", "transformer_decoder_layer": "recurrent"},
                     {"transformer_encoder_layer": "recurrent", "transformer_decoder_layer": "convolution"}]:
         model = tiny_model(**DROPOUT, **changes)

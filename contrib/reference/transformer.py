@@ -34,8 +34,9 @@ import numpy as np
 
 from files import (InputError, read_batches, read_lines, read_one_batch, read_safetensors, require, sentence,
                    write_safetensors)
-from functions import (Tensor, add, cross_entropy, differentiate, dot_product_attention, gelu, layer_norm, linear,
-                       log_softmax, lookup, multiply, neighbours, recurrence, relu, scale, silu, spans)
+from functions import (Tensor, add, additive_attention, cross_entropy, differentiate, dot_product_attention, gelu,
+                       layer_norm, linear, log_softmax, lookup, multiply, neighbours, recurrence, relu, scale, silu,
+                       spans)
 
 
 # ---- the model ------------------------------------------------------------------------------------------------------
@@ -66,7 +67,8 @@ def parameter_shapes(config):
     source, target = config["source-vocab-size"], config["target-vocab-size"]
     require(config["transformer-norm"] in ("post", "pre"), "transformer-norm must be post or pre")
     require(config["transformer-ffn-activation"] in ("relu", "gelu", "swiglu"), "activation must be relu, gelu, swiglu")
-    require(config["transformer-attention"] in ("scaled-dot", "dot"), "transformer-attention must be scaled-dot or dot")
+    attentions = ("scaled-dot", "dot", "additive")
+    require(config["transformer-attention"] in attentions, f"attention must be {', '.join(attentions)}")
     require(all(config[f"transformer-{stack}-layer"] in ALONG for stack in STACKS), f"layers are {', '.join(ALONG)}")
     require(0 <= config["eos-id"] < min(source, target), "eos-id is outside the vocabulary")
     if config["tied-embeddings-all"]:
@@ -95,6 +97,8 @@ def parameter_shapes(config):
                 else:
                     shapes[f"{name}.query.weight"], shapes[f"{name}.key.weight"] = [keys, d], [keys, d]
                     shapes[f"{name}.value.weight"], shapes[f"{name}.output.weight"] = [values, d], [d, values]
+                    if config["transformer-attention"] == "additive":
+                        shapes[f"{name}.score.weight"] = [heads, config["transformer-dim-key"]]
                 with_bias(f"{name}.norm", d)
             name = f"{stack}.{i}.feed_forward"
             with_bias(f"{name}.inner", inner, d)
@@ -177,9 +181,13 @@ class Transformer:
             blocks = spans([a * b for a, b in zip(query_lengths, key_lengths)])
             masks = [factor[:, block].reshape(-1, a, b) for block, a, b in zip(blocks, query_lengths, key_lengths)]
         heads = self.config["transformer-heads"]
-        scaled = self.config["transformer-attention"] == "scaled-dot"
-        factor = self.config["transformer-dim-key"] ** -0.5 if scaled else 1.0
-        z = dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, causal, window, masks)
+        if self.config["transformer-attention"] == "additive":
+            w = self.parameters[f"{name}.score.weight"]
+            z = additive_attention(q, k, v, w, query_lengths, key_lengths, causal, window, masks)
+        else:
+            scaled = self.config["transformer-attention"] == "scaled-dot"
+            factor = self.config["transformer-dim-key"] ** -0.5 if scaled else 1.0
+            z = dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, causal, window, masks)
         return self.linear(z, f"{name}.output")
 
     def feed_forward(self, x, name):
@@ -324,6 +332,7 @@ def combinations():
             "transformer-norm": norm, "transformer-ffn-activation": activation, "tied-embeddings-all": all_tied,
             "tied-embeddings": target_tied, "source-vocab-size": source_size}
     yield "dot products", {"transformer-attention": "dot"}
+    yield "additive attention", {"transformer-attention": "additive", "transformer-attention-window": 2}
     yield "restricted attention", {"transformer-attention-window": 1}
     for encoder, decoder in [("convolution", "recurrent"), ("recurrent", "convolution")]:
         for width in (2, 3):

@@ -58,8 +58,9 @@ void ModelConfig::declare(Options& o) {
   o.add("transformer-ffn-activation", activation, "Activation of the feed-forward layers")
       .choices({"relu", "gelu", "swiglu"});
   o.add("transformer-attention", attention,
-        "How a query and a key are compared: their product by d_k^-0.5, or their product alone")
-      .choices({"scaled-dot", "dot"});
+        "How a query and a key are compared: their product by d_k^-0.5, their product alone, or a weighted tanh of "
+        "their sum")
+      .choices({"scaled-dot", "dot", "additive"});
   o.add("transformer-attention-window", attention_window,
         "Self-attention to positions at most so far away, in the decoder to earlier ones of them; 0: to all")
       .range(0, 1 << 20);
@@ -96,6 +97,7 @@ void ModelConfig::validate() const {
 }
 
 void ModelConfig::validate_for_devices() const {
+  require(attention != "additive", "--transformer-attention additive is computed on the CPU only: give --devices cpu");
   for (const auto& [option, kind] : {std::pair("--transformer-encoder-layer", &encoder_layer),
                                      std::pair("--transformer-decoder-layer", &decoder_layer)})
     require(*kind == "self-attention", "{} {} is computed on the CPU only: give --devices cpu", option, *kind);

@@ -20,7 +20,7 @@ struct ModelConfig {
   bool tied_embeddings = true;      // the target embedding is the output matrix
   std::string norm = "post";        // LayerNorm(x + Sublayer(x)) (section 3.1), or "pre": x + Sublayer(LayerNorm(x))
   std::string activation = "relu";  // section 3.3; gelu and swiglu beyond it
-  std::string attention = "scaled-dot";  // section 3.2.1; "dot": without the factor d_k^-0.5
+  std::string attention = "scaled-dot";  // section 3.2.1; "dot": without the factor d_k^-0.5; "additive"
   int attention_window = 0;  // self-attention to positions that are at most so far away (section 4); 0: to all
   // What lets positions know each other (section 4, Table 1): "self-attention", "convolution" or "recurrent".
   std::string encoder_layer = "self-attention", decoder_layer = "self-attention";

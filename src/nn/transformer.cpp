@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
+#include "ops/additive_attention.h"
 #include "ops/convolution.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
@@ -86,22 +87,29 @@ Expr Transformer::keys_values(Leaves& p, const std::string& name, Expr x) const 
   return linear(x, p.joined({name + ".key.weight", name + ".value.weight"}));
 }
 
+// Each head's weighted sum of values (section 3.2.1), side by side.
+Expr Transformer::attend(Leaves& p, const std::string& name, Expr q, Expr k, Expr v, const Segments& segments,
+                         KeyMask mask) const {
+  const float rate = p.dropout_rate(config_.dropout_attention, name + ".weights");
+  if (config_.attention == "additive")
+    return additive_attention(q, k, v, p[name + ".score.weight"], segments, mask, rate);
+  return attention(q, k, v, config_.heads, segments, mask, rate, attention_factor());
+}
+
 Expr Transformer::self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments,
                                  bool causal) const {
   const int keys = config_.keys(), values = config_.values();
   const Expr qkv = queries_keys_values(p, name, x);
-  const Expr heads = attention(columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values),
-                               config_.heads, segments, {causal, config_.attention_window},
-                               p.dropout_rate(config_.dropout_attention, name + ".weights"), attention_factor());
+  const Expr heads = attend(p, name, columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values),
+                            segments, {causal, config_.attention_window});
   return linear(heads, p[name + ".output.weight"]);
 }
 
 Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, Expr source,
                                   const Segments& segments) const {
   const int keys = config_.keys(), values = config_.values();
-  const Expr heads = attention(linear(x, p[name + ".query.weight"]), columns(source, 0, keys),
-                               columns(source, keys, values), config_.heads, segments, {},
-                               p.dropout_rate(config_.dropout_attention, name + ".weights"), attention_factor());
+  const Expr heads = attend(p, name, linear(x, p[name + ".query.weight"]), columns(source, 0, keys),
+                            columns(source, keys, values), segments, {});
   return linear(heads, p[name + ".output.weight"]);
 }
 
@@ -210,8 +218,12 @@ Expr Transformer::step(Leaves& p, const Step& s) const {
       return convolution(p, name, cached_neighbours(x, past(0), slot, entry, length, config_.kernel_width));
     if (config_.decoder_layer == "recurrent")
       return recurrent_step(recurrent_input(p, name, x), p[name + ".state.weight"], past(0), slot, entry, length);
-    const Expr heads = cached_attention(queries_keys_values(p, name, x), past(0), past(1), slot, entry, length,
-                                        config_.heads, config_.attention_window, attention_factor());
+    const Expr qkv = queries_keys_values(p, name, x);
+    const Expr heads = config_.attention == "additive"
+                           ? cached_additive_attention(qkv, past(0), past(1), p[name + ".score.weight"], slot, entry,
+                                                       length, config_.attention_window)
+                           : cached_attention(qkv, past(0), past(1), slot, entry, length, config_.heads,
+                                              config_.attention_window, attention_factor());
     return linear(heads, p[name + ".output.weight"]);
   });
 }

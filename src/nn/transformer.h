@@ -90,6 +90,7 @@ class Transformer {
   Expr encodings(Leaves& p, bool source, std::span<const int32_t> positions) const;
   const char* table_name(bool source) const;      // of the parameter that embeds this side
   const char* positions_name(bool source) const;  // and of that of its positions, where they are learned
+  Expr attend(Leaves& p, const std::string& name, Expr q, Expr k, Expr v, const Segments& segments, KeyMask mask) const;
   // What products of queries and keys are multiplied with: 0: the usual (see attention).
   float attention_factor() const { return config_.attention == "dot" ? 1.f : 0.f; }
   Expr queries_keys_values(Leaves& p, const std::string& name, Expr x) const;

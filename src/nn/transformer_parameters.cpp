@@ -36,6 +36,7 @@ void Transformer::declare(Parameters& p) const {
     p.declare(name + ".key.weight", {c.keys(), d});
     p.declare(name + ".value.weight", {c.values(), d});
     p.declare(name + ".output.weight", {d, c.values()});
+    if (c.attention == "additive") p.declare(name + ".score.weight", {c.heads, c.d_k()});
     norm(name);
   };
   const auto along_positions = [&](bool source, int i) {

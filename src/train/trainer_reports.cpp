@@ -53,7 +53,7 @@ std::map<std::string, double> Trainer::part_norms() {
   for (const auto& e : model_->parameters.entries()) {
     std::string part = e.name.substr(0, e.name.rfind('.'));
     for (const char* inner :
-         {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".input", ".state", ".norm"})
+         {".query", ".key", ".value", ".output", ".score", ".inner", ".outer", ".gate", ".input", ".state", ".norm"})
       if (part.ends_with(inner)) part.erase(part.rfind('.'));
     const double norm = replicas_->gradient_norm(e.offset, e.shape.elements());
     squares[part] += norm * norm;

@@ -1,5 +1,5 @@
 // What forward and backward attention share: an item's rows as float32 matrices in scratch memory, filled up to whole
-// vectors with zeros, and the dropout of its weights. Compiled once per instruction set.
+// vectors with zeros, the dropout of its weights, softmax and its gradient. Compiled once per instruction set.
 
 #if defined(NMT_CPU_ATTENTION_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef NMT_CPU_ATTENTION_INL_H
@@ -47,9 +47,14 @@ struct Item {
         queries(a.q_begin[item / a.heads + 1] - q_first),
         keys(a.k_begin[item / a.heads + 1] - k_first),
         weight_first(head * a.weight_begin[a.sentences] + a.weight_begin[item / a.heads]),
-        all_queries(a.q_begin[a.sentences]) {}
+        q_at(q_first * a.q_stride + head * a.d_k),
+        k_at(k_first * a.k_stride + head * a.d_k),
+        v_at(k_first * a.v_stride + head * a.d_v),
+        out_at(q_first * a.out_stride + head * a.d_v),
+        logsumexp_at(head * a.q_begin[a.sentences] + q_first) {}
 
-  int64_t head, q_first, k_first, queries, keys, weight_first, all_queries;
+  int64_t head, q_first, k_first, queries, keys, weight_first;
+  int64_t q_at, k_at, v_at, out_at, logsumexp_at;  // where its rows begin in the arguments
 };
 
 // What a block of queries sees: `count` keys from `first` on, where a vector begins. Rows of scores have these keys
@@ -153,6 +158,91 @@ class KeptWeights {
 HWY_INLINE KeptWeights kept_weights(const Attention& a, const Item& item) {
   constexpr int64_t kLong = 128;
   return {a.dropout, item.weight_first + item.queries * item.keys, a.mask == KeyMask() || item.keys < kLong};
+}
+
+// From scores to exp(score - shift), those dropped zero; from `valid` to `padded` zeros. shift and sum (of all, also
+// the dropped) as in simd-inl.h.
+template <bool kDropout>
+HWY_INLINE Normaliser exponentials(float* s, int64_t valid, int64_t padded, KeptWeights* kept, int64_t element) {
+  const DF d;
+  const auto tail = hn::FirstN(d, static_cast<size_t>(valid % kLanes));
+  const int64_t whole = valid / kLanes * kLanes;
+  auto largest = hn::Set(d, -kInfinity);
+  for (int64_t j = 0; j < whole; j += kLanes) largest = hn::Max(largest, hn::Load(d, s + j));
+  if (whole < valid) largest = hn::Max(largest, hn::IfThenElse(tail, hn::Load(d, s + whole), largest));
+  const float max = max_of_lanes(d, largest);
+  const float shift = max == -kInfinity ? 0 : max;
+  const auto shifts = hn::Set(d, shift);
+
+  auto sum = hn::Zero(d);
+  const auto step = [&](int64_t j, auto e) HWY_ATTR {
+    sum = hn::Add(sum, e);
+    if constexpr (kDropout) {
+      if (j % KeptWeights::kElements == 0) kept->need(element + j, std::min(valid - j, KeptWeights::kElements));
+      e = hn::IfThenElseZero(kept->kept(element + j), e);
+    }
+    hn::Store(e, d, s + j);
+  };
+  for (int64_t j = 0; j < whole; j += kLanes) step(j, exp(d, hn::Sub(hn::Load(d, s + j), shifts)));
+  if (whole < valid) {
+    step(whole, hn::IfThenElseZero(tail, exp(d, hn::Sub(hn::Load(d, s + whole), shifts))));
+  }
+  for (int64_t j = round_up(valid); j < padded; j += kLanes) hn::Store(hn::Zero(d), d, s + j);
+  return {shift, sum_of_lanes(d, sum)};
+}
+
+// shift + log(sum); -infinity for an empty sum. Reads whole vectors.
+HWY_INLINE void log_normalisers(const float* shifts, const float* sums, int64_t rows, float* out) {
+  const DF d;
+  for_each(d, rows, [&](int64_t r, size_t n) HWY_ATTR {
+    const auto sum = hn::Load(d, sums + r);
+    const auto value = hn::Add(hn::Load(d, shifts + r), log(d, sum));
+    store(d, hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Set(d, -kInfinity), value), out + r, n);
+  });
+}
+
+// One query, with p = exp(s - logsumexp) and m = 1 where dropout keeps a weight, else 0:
+//   dw = dp * m * kept_scale, D = sum of p * dw, ds = p * (dw - D); s becomes p * m and dp becomes ds.
+// From `valid` to `padded` both are zero.
+template <bool kDropout>
+HWY_INLINE void row_gradient(float* s, float* dp, int64_t valid, int64_t padded, float logsumexp, float kept_scale,
+                             KeptWeights* kept, int64_t element) {
+  const DF d;
+  const auto shift = hn::Set(d, logsumexp), scale = hn::Set(d, kept_scale);
+  const auto tail = hn::FirstN(d, static_cast<size_t>(valid % kLanes));
+  const int64_t whole = valid / kLanes * kLanes;
+
+  auto sum = hn::Zero(d);
+  const auto step = [&](int64_t j, auto p, auto dw) HWY_ATTR {
+    if constexpr (kDropout) {
+      if (j % KeptWeights::kElements == 0) kept->need(element + j, std::min(valid - j, KeptWeights::kElements));
+      const auto keep = kept->kept(element + j);
+      dw = hn::IfThenElseZero(keep, hn::Mul(dw, scale));
+      sum = hn::MulAdd(p, dw, sum);
+      p = hn::IfThenElse(keep, p, hn::Neg(p));  // p >= 0: the sign keeps m
+    } else {
+      sum = hn::MulAdd(p, dw, sum);
+    }
+    hn::Store(p, d, s + j);
+    hn::Store(dw, d, dp + j);
+  };
+  for (int64_t j = 0; j < whole; j += kLanes) {
+    step(j, exp(d, hn::Sub(hn::Load(d, s + j), shift)), hn::Load(d, dp + j));
+  }
+  if (whole < valid) {
+    step(whole, hn::IfThenElseZero(tail, exp(d, hn::Sub(hn::Load(d, s + whole), shift))),
+         hn::IfThenElseZero(tail, hn::Load(d, dp + whole)));
+  }
+  const auto total = hn::SumOfLanes(d, sum);
+  for (int64_t j = 0; j < valid; j += kLanes) {
+    const auto p = hn::Load(d, s + j);
+    hn::Store(hn::Mul(hn::Abs(p), hn::Sub(hn::Load(d, dp + j), total)), d, dp + j);
+    if constexpr (kDropout) hn::Store(hn::Max(p, hn::Zero(d)), d, s + j);
+  }
+  for (int64_t j = round_up(valid); j < padded; j += kLanes) {
+    hn::Store(hn::Zero(d), d, s + j);
+    hn::Store(hn::Zero(d), d, dp + j);
+  }
 }
 
 }  // namespace nmt::cpu::HWY_NAMESPACE

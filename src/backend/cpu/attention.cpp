@@ -12,47 +12,6 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 namespace {
 
-// From scores to exp(score - shift), those dropped zero; from `valid` to `padded` zeros. shift and sum (of all, also
-// the dropped) as in simd-inl.h.
-template <bool kDropout>
-HWY_INLINE Normaliser exponentials(float* s, int64_t valid, int64_t padded, KeptWeights* kept, int64_t element) {
-  const DF d;
-  const auto tail = hn::FirstN(d, static_cast<size_t>(valid % kLanes));
-  const int64_t whole = valid / kLanes * kLanes;
-  auto largest = hn::Set(d, -kInfinity);
-  for (int64_t j = 0; j < whole; j += kLanes) largest = hn::Max(largest, hn::Load(d, s + j));
-  if (whole < valid) largest = hn::Max(largest, hn::IfThenElse(tail, hn::Load(d, s + whole), largest));
-  const float max = max_of_lanes(d, largest);
-  const float shift = max == -kInfinity ? 0 : max;
-  const auto shifts = hn::Set(d, shift);
-
-  auto sum = hn::Zero(d);
-  const auto step = [&](int64_t j, auto e) HWY_ATTR {
-    sum = hn::Add(sum, e);
-    if constexpr (kDropout) {
-      if (j % KeptWeights::kElements == 0) kept->need(element + j, std::min(valid - j, KeptWeights::kElements));
-      e = hn::IfThenElseZero(kept->kept(element + j), e);
-    }
-    hn::Store(e, d, s + j);
-  };
-  for (int64_t j = 0; j < whole; j += kLanes) step(j, exp(d, hn::Sub(hn::Load(d, s + j), shifts)));
-  if (whole < valid) {
-    step(whole, hn::IfThenElseZero(tail, exp(d, hn::Sub(hn::Load(d, s + whole), shifts))));
-  }
-  for (int64_t j = round_up(valid); j < padded; j += kLanes) hn::Store(hn::Zero(d), d, s + j);
-  return {shift, sum_of_lanes(d, sum)};
-}
-
-// shift + log(sum); -infinity for an empty sum. Reads whole vectors.
-HWY_INLINE void log_normalisers(const float* shifts, const float* sums, int64_t rows, float* out) {
-  const DF d;
-  for_each(d, rows, [&](int64_t r, size_t n) HWY_ATTR {
-    const auto sum = hn::Load(d, sums + r);
-    const auto value = hn::Add(hn::Load(d, shifts + r), log(d, sum));
-    store(d, hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Set(d, -kInfinity), value), out + r, n);
-  });
-}
-
 template <class T, bool kDropout>
 void attend(const Attention& a, const Item& item, const T* q, const T* k, const T* v, T* out, float* logsumexp) {
   const int64_t block = query_block(item.queries, item.keys, a.mask), all_keys = round_up(item.keys);
@@ -100,11 +59,8 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
     for (int64_t i = item_begin; i < item_end; ++i) {
       const Item item(a, i);
       const auto run = a.dropout.rate == 0 ? attend<T, false> : attend<T, true>;
-      run(a, item, static_cast<const T*>(q) + item.q_first * a.q_stride + item.head * a.d_k,
-          static_cast<const T*>(k) + item.k_first * a.k_stride + item.head * a.d_k,
-          static_cast<const T*>(v) + item.k_first * a.v_stride + item.head * a.d_v,
-          static_cast<T*>(out) + item.q_first * a.out_stride + item.head * a.d_v,
-          logsumexp + item.head * item.all_queries + item.q_first);
+      run(a, item, static_cast<const T*>(q) + item.q_at, static_cast<const T*>(k) + item.k_at,
+          static_cast<const T*>(v) + item.v_at, static_cast<T*>(out) + item.out_at, logsumexp + item.logsumexp_at);
     }
   });
 }

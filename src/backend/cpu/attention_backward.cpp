@@ -12,50 +12,6 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 namespace {
 
-// One query, with p = exp(s - logsumexp) and m = 1 where dropout keeps a weight, else 0:
-//   dw = dp * m * kept_scale, D = sum of p * dw, ds = p * (dw - D); s becomes p * m and dp becomes ds.
-// From `valid` to `padded` both are zero.
-template <bool kDropout>
-HWY_INLINE void row_gradient(float* s, float* dp, int64_t valid, int64_t padded, float logsumexp, float kept_scale,
-                             KeptWeights* kept, int64_t element) {
-  const DF d;
-  const auto shift = hn::Set(d, logsumexp), scale = hn::Set(d, kept_scale);
-  const auto tail = hn::FirstN(d, static_cast<size_t>(valid % kLanes));
-  const int64_t whole = valid / kLanes * kLanes;
-
-  auto sum = hn::Zero(d);
-  const auto step = [&](int64_t j, auto p, auto dw) HWY_ATTR {
-    if constexpr (kDropout) {
-      if (j % KeptWeights::kElements == 0) kept->need(element + j, std::min(valid - j, KeptWeights::kElements));
-      const auto keep = kept->kept(element + j);
-      dw = hn::IfThenElseZero(keep, hn::Mul(dw, scale));
-      sum = hn::MulAdd(p, dw, sum);
-      p = hn::IfThenElse(keep, p, hn::Neg(p));  // p >= 0: the sign keeps m
-    } else {
-      sum = hn::MulAdd(p, dw, sum);
-    }
-    hn::Store(p, d, s + j);
-    hn::Store(dw, d, dp + j);
-  };
-  for (int64_t j = 0; j < whole; j += kLanes) {
-    step(j, exp(d, hn::Sub(hn::Load(d, s + j), shift)), hn::Load(d, dp + j));
-  }
-  if (whole < valid) {
-    step(whole, hn::IfThenElseZero(tail, exp(d, hn::Sub(hn::Load(d, s + whole), shift))),
-         hn::IfThenElseZero(tail, hn::Load(d, dp + whole)));
-  }
-  const auto total = hn::SumOfLanes(d, sum);
-  for (int64_t j = 0; j < valid; j += kLanes) {
-    const auto p = hn::Load(d, s + j);
-    hn::Store(hn::Mul(hn::Abs(p), hn::Sub(hn::Load(d, dp + j), total)), d, dp + j);
-    if constexpr (kDropout) hn::Store(hn::Max(p, hn::Zero(d)), d, s + j);
-  }
-  for (int64_t j = round_up(valid); j < padded; j += kLanes) {
-    hn::Store(hn::Zero(d), d, s + j);
-    hn::Store(hn::Zero(d), d, dp + j);
-  }
-}
-
 // The rows of one item in the arguments of attention_backward.
 template <class T>
 struct Gradients {
@@ -119,15 +75,12 @@ void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t
     using T = decltype(type);
     for (int64_t i = item_begin; i < item_end; ++i) {
       const Item item(a, i);
-      const int64_t q_first = item.q_first * a.q_stride + item.head * a.d_k;
-      const int64_t k_first = item.k_first * a.k_stride + item.head * a.d_k;
-      const int64_t v_first = item.k_first * a.v_stride + item.head * a.d_v;
-      const int64_t out_first = item.q_first * a.out_stride + item.head * a.d_v;
       const auto run = a.dropout.rate == 0 ? differentiate<T, false> : differentiate<T, true>;
       run(a, item,
-          {static_cast<const T*>(q) + q_first, static_cast<const T*>(k) + k_first, static_cast<const T*>(v) + v_first,
-           static_cast<const T*>(dout) + out_first, logsumexp + item.head * item.all_queries + item.q_first,
-           static_cast<T*>(dq) + q_first, static_cast<T*>(dk) + k_first, static_cast<T*>(dv) + v_first});
+          {static_cast<const T*>(q) + item.q_at, static_cast<const T*>(k) + item.k_at,
+           static_cast<const T*>(v) + item.v_at, static_cast<const T*>(dout) + item.out_at,
+           logsumexp + item.logsumexp_at, static_cast<T*>(dq) + item.q_at, static_cast<T*>(dk) + item.k_at,
+           static_cast<T*>(dv) + item.v_at});
     }
   });
 }

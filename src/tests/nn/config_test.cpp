@@ -167,6 +167,9 @@ TEST_CASE("sizes that do not fit together are the user's errors", "[nn]") {
   c.decoder_layer = "recurrent";
   CHECK_NOTHROW(c.validate());
   CHECK_THROWS_AS(c.validate_for_devices(), UserError);
+  c = small_config();
+  c.attention = "additive";
+  CHECK_THROWS_AS(c.validate_for_devices(), UserError);
   c.dim_key = c.dim_value = 0;
   c.heads = 4;
   CHECK_NOTHROW(c.validate());

@@ -103,6 +103,9 @@ TEST_CASE("options add the parameters they need", "[nn]") {
   c.decoder_layer = "recurrent";  // two matrices and a bias
   CHECK(declared(c) == count + 6 * (2 * 512 * 512 + 512 - 4 * 512 * 512));
   c = base;
+  c.attention = "additive";  // a vector for each head of 18 attentions
+  CHECK(declared(c) == count + 18 * 8 * 64);
+  c = base;
   c.train_positions = true;  // a table for each stack
   c.max_positions = 300;
   CHECK(declared(c) == count + 2 * 300 * 512);

@@ -98,13 +98,16 @@ TEST_CASE("decoding steps give the training graph's probabilities", "[nn]") {
   c.activation = c.norm == "post" ? "relu" : "swiglu";
   c.train_positions = c.norm == "pre";
   c.max_positions = 90;
-  c.attention = beam == 1 ? "scaled-dot" : "dot";
   c.attention_window = beam == 1 ? 0 : 3;
-  c.decoder_layer = GENERATE(std::string("self-attention"), std::string("convolution"), std::string("recurrent"));
+  std::tie(c.decoder_layer, c.attention) = GENERATE(table<std::string, std::string>({{"self-attention", "scaled-dot"},
+                                                                                     {"self-attention", "dot"},
+                                                                                     {"self-attention", "additive"},
+                                                                                     {"convolution", "scaled-dot"},
+                                                                                     {"recurrent", "scaled-dot"}}));
   c.encoder_layer = c.decoder_layer;
   c.kernel_width = 3 + beam;
-  const bool fusion = GENERATE(true, false);
-  CAPTURE(c.norm, beam, fusion, c.decoder_layer);
+  const bool fusion = (beam == 1) == (c.norm == "post");
+  CAPTURE(c.norm, beam, c.decoder_layer, c.attention);
   TestModel model(c);
   const auto sources = random_sentences({5, 1, 12}, c.source_vocabulary, c.source_eos, 1);
   std::vector<int> lengths;

@@ -37,7 +37,9 @@ std::vector<ModelConfig> variants(bool on_host = true) {
   all[5].max_positions = 80;
   all[0].attention_window = 15;  // two layers reach the whole of a sentence whose tokens all matter to its last
   all[4].attention = "dot";
-  if (on_host)
+  if (on_host) {
+    all[3].attention = "additive";  // only across: it has no encoder layers
+    all[2].attention = "additive";
     for (const auto& [encoder, decoder] :
          {std::pair("convolution", "recurrent"), std::pair("recurrent", "convolution")}) {
       ModelConfig c = small_config();
@@ -46,6 +48,7 @@ std::vector<ModelConfig> variants(bool on_host = true) {
       c.kernel_width = 13;
       all.push_back(c);
     }
+  }
   return all;
 }
 

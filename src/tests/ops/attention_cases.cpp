@@ -1,4 +1,5 @@
 // Attention and its parts. Every case is a whole attention in the graph; composed, it runs the parts.
+#include "ops/additive_attention.h"
 #include "ops/attention.h"
 #include "ops/normalize.h"
 #include "tests/ops/op_case.h"
@@ -155,6 +156,110 @@ OpCase cached_attention_case(int heads, int d_k, int d_v, const std::vector<std:
   return c;
 }
 
+// softmax(w . tanh(q + k)) v for each sentence and head, with factors of dropout on the weights.
+OpCase additive_attention_case(const Lengths& l, int heads, int d_k, int d_v, KeyMask mask, float rate) {
+  OpCase c{.name = "additive_attention of " + std::to_string(heads) + " heads" + (mask.causal ? " causal" : "") +
+                   (mask.window > 0 ? " window " + std::to_string(mask.window) : "") + (rate > 0 ? " dropout" : "")};
+  const Values q_begin = begins(l.queries), k_begin = begins(l.keys), w_begin = weight_begins(l);
+  const auto queries = static_cast<int64_t>(q_begin.back()), keys = static_cast<int64_t>(k_begin.back());
+  c.arguments = {input({queries, heads * d_k}),
+                 input({keys, heads * d_k}),
+                 input({keys, heads * d_v}),
+                 parameter({heads, d_k}),
+                 integers(q_begin),
+                 integers(k_begin),
+                 integers(w_begin, Argument::Kind::kI64)};
+  c.build = [=](std::span<const Expr> x) {
+    x[0].graph().next_dropout_place();  // the second place
+    return additive_attention(x[0], x[1], x[2], x[3], {x[4], x[5], x[6]}, mask, rate);
+  };
+  c.reference = [=](const std::vector<Values>& x) {
+    const auto all = static_cast<int64_t>(w_begin.back());
+    const Values factors = case_dropout(rate, 1, heads * all);
+    const auto at = [&](size_t argument, double row, int h, int d, int width) {
+      return x[argument][(static_cast<size_t>(row) * static_cast<size_t>(heads) + static_cast<size_t>(h)) *
+                             static_cast<size_t>(width) +
+                         static_cast<size_t>(d)];
+    };
+    Values y(static_cast<size_t>(queries * heads * d_v));
+    for (size_t s = 0; s < l.queries.size(); ++s)
+      for (int h = 0; h < heads; ++h)
+        for (int i = 0; i < l.queries[s]; ++i) {
+          Values weights;
+          double sum = 0;
+          for (int j = 0; j < l.keys[s]; ++j) {
+            double score = 0;
+            for (int d = 0; d < d_k; ++d)
+              score += x[3][static_cast<size_t>(h * d_k + d)] *
+                       std::tanh(at(0, q_begin[s] + i, h, d, d_k) + at(1, k_begin[s] + j, h, d, d_k));
+            const bool hidden = (mask.causal && j > i) || (mask.window > 0 && std::abs(i - j) > mask.window);
+            weights.push_back(hidden ? 0 : std::exp(score));
+            sum += weights.back();
+          }
+          for (int j = 0; j < l.keys[s]; ++j) {
+            const auto element = static_cast<size_t>(h * all + static_cast<int64_t>(w_begin[s]) + i * l.keys[s] + j);
+            for (int d = 0; d < d_v; ++d)
+              y[(static_cast<size_t>(q_begin[s]) + static_cast<size_t>(i)) * static_cast<size_t>(heads * d_v) +
+                static_cast<size_t>(h * d_v + d)] +=
+                  weights[static_cast<size_t>(j)] / sum * factors[element] * at(2, k_begin[s] + j, h, d, d_v);
+          }
+        }
+    return y;
+  };
+  c.slack = 4;
+  c.host_only = true;
+  return c;
+}
+
+// Rows of a beam, each with its slot as the last of its entries.
+OpCase cached_additive_attention_case(int heads, int d_k, int d_v, const std::vector<std::vector<int>>& entries,
+                                      int64_t capacity, int window) {
+  OpCase c = cached_attention_case(
+      heads, d_k, d_v, entries,
+      [&] {
+        std::vector<int> slots;
+        for (const auto& list : entries) slots.push_back(list.back());
+        return slots;
+      }(),
+      capacity, window);
+  const int keys = heads * d_k, values = heads * d_v, width = 2 * keys + values;
+  c.name = "cached_additive_attention, window " + std::to_string(window);
+  c.arguments.push_back(parameter({heads, d_k}));
+  c.build = [=](std::span<const Expr> x) {
+    return cached_additive_attention(x[0], x[1], x[2], x[6], x[3], x[4], x[5], window);
+  };
+  c.reference = [=](const std::vector<Values>& x) {
+    Values k = x[1], v = x[2], y(entries.size() * static_cast<size_t>(values));
+    for (size_t r = 0; r < entries.size(); ++r) {
+      const auto row = x[0].begin() + static_cast<int64_t>(r) * width;
+      std::copy_n(row + keys, keys, k.begin() + entries[r].back() * keys);
+      std::copy_n(row + 2 * keys, values, v.begin() + entries[r].back() * values);
+    }
+    for (size_t r = 0; r < entries.size(); ++r)
+      for (int h = 0; h < heads; ++h) {
+        const size_t all = entries[r].size(), seen = window > 0 ? std::min(all, static_cast<size_t>(window) + 1) : all;
+        Values weights;
+        double sum = 0;
+        for (const int row : std::span(entries[r]).last(seen)) {
+          double score = 0;
+          for (int d = h * d_k; d < (h + 1) * d_k; ++d)
+            score +=
+                x[6][static_cast<size_t>(d)] * std::tanh(x[0][r * static_cast<size_t>(width) + static_cast<size_t>(d)] +
+                                                         k[static_cast<size_t>(row * keys + d)]);
+          weights.push_back(std::exp(score));
+          sum += weights.back();
+        }
+        for (size_t j = 0; j < seen; ++j)
+          for (int d = h * d_v; d < (h + 1) * d_v; ++d)
+            y[r * static_cast<size_t>(values) + static_cast<size_t>(d)] +=
+                weights[j] / sum * v[static_cast<size_t>(entries[r][all - seen + j] * values + d)];
+      }
+    return y;
+  };
+  c.host_only = true;
+  return c;
+}
+
 // x [rows, heads * d] as [heads, rows, d], or back.
 Values heads_swapped(const Values& x, int64_t rows, int64_t heads, int64_t d, bool split) {
   Values y(x.size());
@@ -247,6 +352,17 @@ std::vector<OpCase> attention_cases() {
   cases.push_back(cached_attention_case(2, 4, 8, {}, {}, 5));
   cases.push_back(cached_attention_case(3, 7, 5, {{4, 2, 7}, {4, 2, 0}, {9}, {1, 3, 5, 6, 8}, {4, 9}}, {7, 0, 9, 8, -1},
                                         10, 2, 0.9f));
+
+  for (const float rate : {0.f, 0.3f}) {
+    cases.push_back(additive_attention_case(self, 3, 7, 5, false, rate));
+    cases.push_back(additive_attention_case(self, 1, 17, 3, {true, 2}, rate));
+    cases.push_back(additive_attention_case(cross, 2, 4, 8, false, rate));
+  }
+  cases.push_back(additive_attention_case({{40}, {40}}, 1, 5, 5, {false, 6}, 0.3f));
+  cases.push_back(additive_attention_case({{0, 3, 0, 2}, {0, 3, 0, 2}}, 2, 3, 4, true, 0));
+  cases.push_back(additive_attention_case({{}, {}}, 2, 3, 4, true, 0));
+  for (const int window : {0, 2})
+    cases.push_back(cached_additive_attention_case(3, 7, 5, {{4, 2, 7}, {4, 2, 0}, {9}, {1, 3, 5, 6, 8}}, 10, window));
   return cases;
 }
 

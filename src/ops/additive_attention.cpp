@@ -1,0 +1,181 @@
+#include "ops/additive_attention.h"
+
+#include <algorithm>
+
+#include "backend/cpu/additive_attention.h"
+#include "base/error.h"
+#include "graph/basic_ops.h"
+#include "graph/runtime.h"
+#include "ops/convolution.h"
+#include "ops/elementwise.h"
+
+namespace nmt {
+namespace {
+
+// Items of one task: a function of the number of items alone.
+int64_t item_grain(int64_t items) { return std::max<int64_t>(1, items / 64); }
+
+}  // namespace
+
+Expr additive_attention(Expr q, Expr k, Expr v, Expr w, const Segments& s, KeyMask mask, float rate) {
+  Graph& g = q.graph();
+  return g.append(AdditiveAttention{mask, rate, rate > 0 ? g.next_dropout_place() : 0},
+                  {q, k, v, w, s.query_begin, s.key_begin, s.weight_begin});
+}
+
+Expr cached_additive_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr w, Expr slot, Expr entry, Expr length,
+                               int window) {
+  return qkv.graph().append(CachedAdditiveAttention{window}, {qkv, key_cache, value_cache, w, slot, entry, length});
+}
+
+std::vector<Spec> AdditiveAttention::infer(std::span<const Spec> in) const {
+  const Shape &q = in[0].shape, &k = in[1].shape, &v = in[2].shape, &w = in[3].shape;
+  check_activation(kName, in[0]);
+  check(q.rank() == 2 && k.rank() == 2 && v.rank() == 2 && w.rank() == 2 && q[1] == k[1] && q[1] == w.elements() &&
+            k[0] == v[0] && w[0] > 0 && v[1] % w[0] == 0 && in[1].dtype == in[0].dtype && in[2].dtype == in[0].dtype &&
+            in[3].dtype == DType::kF32,
+        "{}: q {}, k {}, v {}, w {} do not fit", kName, q.str(), k.str(), v.str(), w.str());
+  check(in[4].shape == in[5].shape && in[4].shape == in[6].shape && in[4].shape[0] >= 1, "{}: begins {}, {}, {}", kName,
+        in[4].shape.str(), in[5].shape.str(), in[6].shape.str());
+  return {{{q[0], v[1]}, in[0].dtype}, {{w[0], q[0]}, DType::kF32}};
+}
+
+// Of each pair, for each column of a key: a sum, tanh counted as one, a product and another sum; two for one of a
+// value.
+double AdditiveAttention::flops(std::span<const Tensor> in) const {
+  const auto *queries = in[4].as<int32_t>(), *keys = in[5].as<int32_t>();
+  double pairs = 0;
+  for (int64_t s = 0; s + 1 < in[4].elements(); ++s)
+    for (int32_t i = 0; i < queries[s + 1] - queries[s]; ++i)
+      pairs += std::max(0, mask.end(i, keys[s + 1] - keys[s]) - mask.first(i));
+  return pairs * static_cast<double>(4 * in[0].shape()[1] + 2 * in[2].shape()[1]);
+}
+
+Attention AdditiveAttention::describe(const Launch& l) const {
+  const int64_t heads = l.in[3].shape()[0], keys = l.in[0].shape()[1], values = l.in[2].shape()[1];
+  return {.sentences = l.in[4].elements() - 1,
+          .q_begin = l.in[4].as<int32_t>(),
+          .k_begin = l.in[5].as<int32_t>(),
+          .weight_begin = l.in[6].as<int64_t>(),
+          .heads = static_cast<int>(heads),
+          .d_k = static_cast<int>(keys / heads),
+          .d_v = static_cast<int>(values / heads),
+          .scale = 1,
+          .mask = mask,
+          .dropout = dropout_of(l.runtime, rate, place),
+          .q_stride = keys,
+          .k_stride = keys,
+          .v_stride = values,
+          .out_stride = values};
+}
+
+void AdditiveAttention::cpu(const Launch& l) const {
+  const auto a = describe(l);
+  const int64_t items = a.sentences * a.heads;
+  l.runtime.pool().parallel_for(items, item_grain(items), [&](int64_t begin, int64_t end) {
+    cpu::additive_attention(l.in[0].dtype(), a, begin, end, l.in[0].data, l.in[1].data, l.in[2].data,
+                            l.in[3].as<float>(), l.out[0].data, l.out[1].as<float>());
+  });
+}
+
+void AdditiveAttention::backward(Backprop& b) const {
+  const Expr g = b.graph().append(
+      AdditiveAttentionGradient{*this},
+      {b.input(0), b.input(1), b.input(2), b.input(3), b.input(4), b.input(5), b.input(6), b.output(1), b.gradient()},
+      {-1, -1, -1, b.wants(3) ? b.sink(3) : -1});
+  for (int i = 0; i < 3; ++i)
+    if (b.wants(i)) b.add(i, g.output(i));
+}
+
+std::vector<Spec> AdditiveAttentionGradient::infer(std::span<const Spec> in) const {
+  return {in[0], in[1], in[2], in[3]};
+}
+
+void AdditiveAttentionGradient::backward(Backprop&) const {
+  check(false, "{}: the gradient of a gradient is not taken", kName);
+}
+
+int64_t AdditiveAttentionGradient::scratch(std::span<const Spec> in) const {
+  return (in[4].shape[0] - 1) * in[3].shape.elements() * static_cast<int64_t>(sizeof(float));
+}
+
+void AdditiveAttentionGradient::cpu(const Launch& l) const {
+  const auto a = forward.describe(l);
+  const int64_t items = a.sentences * a.heads, width = l.in[3].elements();
+  auto* parts = reinterpret_cast<float*>(l.scratch);  // [sentences, heads * d_k]
+  l.runtime.pool().parallel_for(items, item_grain(items), [&](int64_t begin, int64_t end) {
+    cpu::additive_attention_backward(l.in[0].dtype(), a, begin, end, l.in[0].data, l.in[1].data, l.in[2].data,
+                                     l.in[3].as<float>(), l.in[7].as<float>(), l.in[8].data, l.out[0].data,
+                                     l.out[1].data, l.out[2].data, parts);
+  });
+  for (int64_t s = 0; s < a.sentences; ++s) cpu::add_f32(0, width, parts + s * width, l.out[3].as<float>());
+}
+
+std::vector<Spec> CachedAdditiveAttention::infer(std::span<const Spec> in) const {
+  const int64_t rows = in[0].shape[0], keys = in[1].shape[1], values = in[2].shape[1];
+  check(in[0].shape == Shape{rows, 2 * keys + values} && in[3].shape.rank() == 2 && in[3].shape.elements() == keys &&
+            in[3].shape[0] > 0 && values % in[3].shape[0] == 0,
+        "{}: {}, caches {} and {}, w {}", kName, in[0].shape.str(), in[1].shape.str(), in[2].shape.str(),
+        in[3].shape.str());
+  check_cache(kName, {{rows, keys}, in[0].dtype}, in[1], in[4], in[5], in[6]);
+  check_cache(kName, {{rows, values}, in[0].dtype}, in[2], in[4], in[5], in[6]);
+  return {{{rows, values}, in[0].dtype}};
+}
+
+void CachedAdditiveAttention::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
+
+double CachedAdditiveAttention::flops(std::span<const Tensor> in) const {
+  double pairs = 0;
+  for (const int32_t length : std::span(in[6].as<int32_t>(), static_cast<size_t>(in[6].elements())))
+    pairs += window > 0 ? std::min(length, window + 1) : length;
+  return pairs * static_cast<double>(4 * in[1].shape()[1] + 2 * in[2].shape()[1]);
+}
+
+// Each row's keys and values are put together: then it is a sentence with one query.
+void CachedAdditiveAttention::cpu(const Launch& l) const {
+  const Tensor &qkv = l.in[0], &key_cache = l.in[1], &value_cache = l.in[2], &w = l.in[3];
+  const int64_t keys = key_cache.shape()[1], values = value_cache.shape()[1], width = qkv.shape()[1];
+  const auto *slot = l.in[4].as<int32_t>(), *entry = l.in[5].as<int32_t>(), *length = l.in[6].as<int32_t>();
+  const int64_t heads = w.shape()[0], stride = l.in[5].shape()[1];
+  const size_t key_bytes = static_cast<size_t>(keys) * size_of(qkv.dtype());
+  const size_t value_bytes = static_cast<size_t>(values) * size_of(qkv.dtype());
+  for (int64_t r = 0; r < qkv.shape()[0]; ++r) {
+    if (slot[r] < 0) continue;
+    std::copy_n(qkv.at(r * width + keys), key_bytes, key_cache.at(slot[r] * keys));
+    std::copy_n(qkv.at(r * width + 2 * keys), value_bytes, value_cache.at(slot[r] * values));
+  }
+  l.runtime.pool().parallel_for(qkv.shape()[0], 4, [&](int64_t begin, int64_t end) {
+    std::vector<std::byte> k, v;
+    std::vector<float> unused(static_cast<size_t>(heads));
+    for (int64_t r = begin; r < end; ++r) {
+      const int32_t seen = window > 0 ? std::min(length[r], window + 1) : length[r];
+      k.resize(static_cast<size_t>(seen) * key_bytes);
+      v.resize(static_cast<size_t>(seen) * value_bytes);
+      for (int32_t j = 0; j < seen; ++j) {
+        const int64_t row = entry[r * stride + length[r] - seen + j];
+        std::copy_n(key_cache.at(row * keys), key_bytes, k.data() + static_cast<size_t>(j) * key_bytes);
+        std::copy_n(value_cache.at(row * values), value_bytes, v.data() + static_cast<size_t>(j) * value_bytes);
+      }
+      const int32_t q_begin[] = {0, 1}, k_begin[] = {0, seen};
+      const int64_t weight_begin[] = {0, seen};
+      const Attention a{.sentences = 1,
+                        .q_begin = q_begin,
+                        .k_begin = k_begin,
+                        .weight_begin = weight_begin,
+                        .heads = static_cast<int>(heads),
+                        .d_k = static_cast<int>(keys / heads),
+                        .d_v = static_cast<int>(values / heads),
+                        .scale = 1,
+                        .mask = {},
+                        .dropout = {},
+                        .q_stride = width,
+                        .k_stride = keys,
+                        .v_stride = values,
+                        .out_stride = values};
+      cpu::additive_attention(qkv.dtype(), a, 0, heads, qkv.at(r * width), k.data(), v.data(), w.as<float>(),
+                              l.out[0].at(r * values), unused.data());
+    }
+  });
+}
+
+}  // namespace nmt
