@@ -30,6 +30,12 @@ void visit(Config& c, Visit&& field) {
   field("source-eos-id", c.source_eos);
 }
 
+// What files of earlier versions lack: it has its default.
+template <class Config, class Visit>
+void visit_later(Config& c, Visit&& field) {
+  field("target-trees", c.target_trees);
+}
+
 }  // namespace
 
 void ModelConfig::declare(Options& o) {
@@ -49,6 +55,8 @@ void ModelConfig::declare(Options& o) {
   o.add("transformer-dropout", dropout, "Dropout of sub-layer outputs and embeddings").range(0, 0.99);
   o.add("transformer-dropout-attention", dropout_attention, "Dropout of attention weights").range(0, 0.99);
   o.add("transformer-dropout-ffn", dropout_ffn, "Dropout inside the feed-forward layers").range(0, 0.99);
+  o.add("target-trees", target_trees,
+        "The target is trees as nmt-vocab linearise writes them: translations are trees of their source's words");
 }
 
 void ModelConfig::validate() const {
@@ -65,7 +73,9 @@ void ModelConfig::validate() const {
 
 std::string ModelConfig::to_json() const {
   nlohmann::ordered_json json;
-  visit(*this, [&](const char* name, const auto& value) { json[name] = value; });
+  const auto write = [&](const char* name, const auto& value) { json[name] = value; };
+  visit(*this, write);
+  visit_later(*this, write);
   json["transformer-dim-key"] = d_k();
   json["transformer-dim-value"] = d_v();
   return json.dump();
@@ -77,7 +87,7 @@ ModelConfig ModelConfig::from_json(const std::string& text, const std::string& f
   ModelConfig config;
   Options options;
   config.declare(options);
-  visit(config, [&]<class T>(const char* name, T& value) {
+  const auto read = [&]<class T>(const char* name, T& value) {
     const auto found = json.find(name);
     require(found != json.end(), "{}: the model's configuration lacks '{}'", file, name);
     const bool fits = std::is_same_v<T, bool>     ? found->is_boolean()
@@ -86,6 +96,10 @@ ModelConfig ModelConfig::from_json(const std::string& text, const std::string& f
                                                   : found->is_string();
     require(fits, "{}: the model's configuration has a wrong value for '{}'", file, name);
     value = found->get<T>();
+  };
+  visit(config, read);
+  visit_later(config, [&](const char* name, auto& value) {
+    if (json.contains(name)) read(name, value);
   });
   try {
     for (auto& option : options.all()) option.set(option.get());  // held to the ranges and choices of the options
