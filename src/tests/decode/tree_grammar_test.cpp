@@ -16,14 +16,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-std::shared_ptr<const Vocab> vocab_of(const std::vector<std::string>& words) {
-  std::string bytes =
-      fmt::format("#nmt-words 1 words={} merges=0 join=0 lowercase=0 attached=0\n<unk>\n</s>\n", words.size() + 2);
-  for (const auto& word : words) bytes += word + "\n";
-  return Vocab::from_bytes(bytes, "words");
-}
-
-const auto kTrees = vocab_of({"(A", ")A", "(B", ")B", "XX"});
+const auto kTrees = tree_vocab();
 
 // Whether delinearise() takes the tokens without a fault.
 bool is_tree(const Ids& ids, int64_t words) {
