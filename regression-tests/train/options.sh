@@ -19,6 +19,7 @@ batch-target-words          | model | --mini-batch 0 --batch-source-words 300 | 
 beam-size                   | text  | $translates | --beam-size 1
 clip-norm                   | model | --optimizer-params 0.9 0.98 1 | --clip-norm 0.1
 config                      | model | | --config seed.cfg
+cost                        | out   | --dry-run | --cost
 cpu-threads                 | log   | | --cpu-threads 2
 dec-depth                   | model | | --dec-depth 2
 devices                     | code  | | --devices 99

@@ -81,6 +81,7 @@ void TrainOptions::declare(Options& o) {
   o.add("log-gradients", log_gradients, "Print the gradient's norm of each part of the model with each line");
   o.add("quiet", quiet, "Only warnings and errors");
   o.add("list-devices", list_devices, "Print the devices that --devices can name, and end");
+  o.add("cost", cost, "With --dry-run: count the floating point operations of the whole training");
   o.add("dry-run", dry_run, "Print parameters, memory, updates of an epoch and the estimated time, and end");
   o.add("dump-plan", dump_plan, "Print the plan of the first update as a table, and end");
   o.add("profile", profile, "Print where the time went, by phase and by op, at the end");
@@ -108,6 +109,7 @@ void TrainOptions::validate() const {
   require(model_path.ends_with(".safetensors"), "--model: '{}' must end with .safetensors", model_path);
   require(early_stopping == 0 || !valid_sets.empty(), "--early-stopping needs --valid-sets");
   require(valid_output.empty() || !valid_sets.empty(), "--valid-translation-output needs --valid-sets");
+  require(!cost || dry_run, "--cost is told by --dry-run: give that too");
   require(lr_scale == 1 || learn_rate == 0,
           "--lr-scale is for the paper's learning rate: leave it out, or give --learn-rate 0");
 }
@@ -122,7 +124,7 @@ const std::vector<Task>& tasks() {
       return settings;
     };
     std::vector<Task> list;
-    list.push_back({"transformer-base", "the base model: 100,000 updates of 25,000 + 25,000 tokens", with({})});
+    list.push_back({"transformer-base", "the base model: 100,000 updates of 25,000 + 25,000 tokens", with({}), 12});
     const Settings big = {{"dim-emb", "1024"},
                           {"transformer-dim-ffn", "4096"},
                           {"transformer-heads", "16"},
@@ -130,7 +132,7 @@ const std::vector<Task>& tasks() {
     auto settings = with(big);
     settings[0].second = "300Ku";
     settings.emplace_back("keep-last", "20");  // section 6.1 averages as many
-    list.push_back({"transformer-big", "the big model: 300,000 updates", settings});
+    list.push_back({"transformer-big", "the big model: 300,000 updates", settings, 84});
     const auto row = [&](const char* name, const char* help, Settings more) {
       list.push_back({name, help, with(more)});
     };
