@@ -57,7 +57,7 @@ def main():
     parser.add_argument("model")
     parser.add_argument("folder")
     parser.add_argument("--shortlist", help="of nmt-vocab, for this model's vocabulary")
-    parser.add_argument("--longest", type=int, default=1024, help="positions that the folder holds")
+    parser.add_argument("--longest", type=int, default=1024, help="positions that the folder holds, where they are not learned")
     args = parser.parse_args()
     metadata, tensors = read_safetensors(args.model)
     config = json.loads(metadata["nmt.config"])
@@ -66,6 +66,12 @@ def main():
     width, heads = config["dim-emb"], config["transformer-heads"]
     if config["transformer-dim-key"] * heads != width or config["transformer-dim-value"] * heads != width:
         sys.exit("CTranslate2 knows d_k = d_v = d_model / heads only")
+    if config.get("transformer-attention-window", 0):
+        sys.exit("CTranslate2 has no attention that is restricted to a window")
+    if any(config.get(f"transformer-{side}-layer", "self-attention") != "self-attention" for side in ("encoder", "decoder")):
+        sys.exit("CTranslate2's Transformer has layers of self-attention only")
+    # CTranslate2 always has the factor d_k^-0.5: without it, queries are longer by as much.
+    query_factor = np.float32(config["transformer-dim-key"] ** 0.5 if config.get("transformer-attention") == "dot" else 1)
     zeros = np.zeros
 
     def linear(spec, weight, bias=None):
@@ -77,6 +83,7 @@ def main():
 
     def attention(spec, name, cross=False):
         parts = [tensors[f"{name}.{part}.weight"] for part in ("query", "key", "value")]
+        parts[0] = parts[0] * query_factor
         groups = [parts[:1], parts[1:]] if cross else [parts]
         for target, group in zip(spec.linear, groups):
             linear(target, np.concatenate(group))
@@ -97,10 +104,11 @@ def main():
     spec.config.layer_norm_epsilon = 1e-6
     spec.config.add_source_eos = True
     spec.decoder.start_from_zero_embedding = True
-    positions = sinusoids(args.longest, width)
+    learned = config.get("transformer-train-position-embeddings", False)
     for side, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
         side.scale_embeddings = True
-        side.position_encodings.encodings = positions
+        side.position_encodings.encodings = (
+            tensors[f"{name}.position_embedding.weight"] if learned else sinusoids(args.longest, width))
         for i, layer in enumerate(side.layer):
             attention(layer.self_attention, f"{name}.{i}.self_attention")
             if name == "decoder":

@@ -98,21 +98,24 @@ def layer_norm(x, weight, bias, epsilon=1e-6):
     return Tensor(normal * weight.value + bias.value, (x, weight, bias), backward)
 
 
-def scaled_dot_product_attention(q, k, v, heads, query_lengths, key_lengths, causal, masks):
-    """3.2.1: softmax(Q K^T / sqrt(d_k)) V for each head and sentence; masks[s]: factors [heads, Lq, Lk], or 1."""
+def dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, causal, window, masks):
+    """3.2.1: softmax(factor Q K^T) V for each head and sentence; masks[s]: factors [heads, Lq, Lk], or 1. If causal,
+    keys behind the query are not seen; with a window, those farther away are not (4)."""
     def split(x, rows):  # [L, heads * d] -> [heads, L, d]
         return x[rows].reshape(rows.stop - rows.start, heads, -1).transpose(1, 0, 2)
 
     def merge(x):
         return x.transpose(1, 0, 2).reshape(x.shape[1], -1)
 
-    factor = math.sqrt(heads / q.value.shape[1])  # 1 / sqrt(d_k)
     sentences = list(zip(spans(query_lengths), spans(key_lengths), masks))
     softmaxes, outputs = [], []
     for queries, keys, mask in sentences:
         scores = split(q.value, queries) @ split(k.value, keys).transpose(0, 2, 1) * factor
+        distance = np.arange(scores.shape[2]) - np.arange(scores.shape[1])[:, None]  # key position - query position
         if causal:
-            scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf  # key position > query position
+            scores[:, distance > 0] = -np.inf
+        if window:
+            scores[:, abs(distance) > window] = -np.inf
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
         softmaxes.append(weights)
@@ -129,6 +132,44 @@ def scaled_dot_product_attention(q, k, v, heads, query_lengths, key_lengths, cau
             dk[keys] = merge(g_scores.transpose(0, 2, 1) @ split(q.value, queries))
         return dq, dk, dv
     return Tensor(np.concatenate(outputs), (q, k, v), backward)
+
+
+def neighbours(x, lengths, first, count):
+    """Rows r + first .. r + first + count - 1 of x side by side in row r; zeros for those outside of the sentence."""
+    pairs = []  # (row, part, the row that stands there)
+    for rows in spans(lengths):
+        for r, part in itertools.product(range(rows.start, rows.stop), range(count)):
+            if rows.start <= r + first + part < rows.stop:
+                pairs.append((r, part, r + first + part))
+    row, part, other = np.array(pairs, int).reshape(-1, 3).T
+    value = np.zeros((len(x.value), count, x.value.shape[1]))
+    value[row, part] = x.value[other]
+
+    def backward(g):
+        grad = np.zeros_like(x.value)
+        np.add.at(grad, other, g.reshape(value.shape)[row, part])
+        return (grad,)
+    return Tensor(value.reshape(len(x.value), -1), (x,), backward)
+
+
+def recurrence(x, weight, lengths, reverse):
+    """h_t = tanh(x_t + U h_{t-1}) along each sentence, from its end if reverse; before the first state zeros."""
+    h, order = np.zeros_like(x.value), []  # (row, the row before or None)
+    for rows in spans(lengths):
+        steps = list(range(rows.start, rows.stop))[::-1 if reverse else 1]
+        order += zip(steps, [None, *steps[:-1]])
+    for row, before in order:
+        h[row] = np.tanh(x.value[row] + (0 if before is None else weight.value @ h[before]))
+
+    def backward(g):
+        g, dx, dw = g.copy(), np.zeros_like(x.value), np.zeros_like(weight.value)
+        for row, before in reversed(order):
+            dx[row] = (1 - h[row]**2) * g[row]
+            if before is not None:
+                g[before] += weight.value.T @ dx[row]
+                dw += np.outer(dx[row], h[before])
+        return dx, dw
+    return Tensor(h, (x, weight), backward)
 
 
 def log_softmax(logits):

@@ -29,6 +29,10 @@ def tiny_model(seed=1, spread=1.0, **changes):
 def variants():
     for seed, (norm, activation) in enumerate(itertools.product(["post", "pre"], ["relu", "gelu", "swiglu"])):
         yield tiny_model(seed, transformer_norm=norm, transformer_ffn_activation=activation)
+    yield tiny_model(6, transformer_train_position_embeddings=True)
+    yield tiny_model(7, transformer_attention="dot", transformer_attention_window=2)
+    yield tiny_model(8, transformer_encoder_layer="recurrent", transformer_decoder_layer="convolution")
+    yield tiny_model(9, transformer_encoder_layer="convolution", transformer_decoder_layer="recurrent")
 
 
 def random_masks(config, pairs, seed=3):
@@ -58,19 +62,42 @@ def by_hand(config, parameters, masks, source, labels):
         return [(a - mean) / deviation * g + b for a, g, b in zip(z, gain, bias)]
 
     def attend(name, xs, ys, causal):
-        out = []
+        out, window = [], config["transformer-attention-window"] if "self" in name else 0
+        factor = 1 / math.sqrt(dk) if config["transformer-attention"] == "scaled-dot" else 1
         for t, x in enumerate(xs):
             concatenated = []
             for h in range(heads):
                 query = times(f"{name}.query", x)[h * dk:(h + 1) * dk]
-                visible = ys[:t + 1] if causal else ys
-                keys = [times(f"{name}.key", y)[h * dk:(h + 1) * dk] for y in visible]
-                values = [times(f"{name}.value", y)[h * dv:(h + 1) * dv] for y in visible]
-                weights = [math.exp(sum(a * b for a, b in zip(query, key)) / math.sqrt(dk)) for key in keys]
+                visible = [u for u in range(len(ys)) if not (causal and u > t) and not (window and abs(u - t) > window)]
+                keys = [times(f"{name}.key", ys[u])[h * dk:(h + 1) * dk] for u in visible]
+                values = [times(f"{name}.value", ys[u])[h * dv:(h + 1) * dv] for u in visible]
+                weights = [math.exp(sum(a * b for a, b in zip(query, key)) * factor) for key in keys]
                 kept = [w / sum(weights) * masks[f"{name}.weights"][h][t * len(ys) + u] / (1 - p_attention)
-                        for u, w in enumerate(weights)]
+                        for u, w in zip(visible, weights)]
                 concatenated += [sum(w * value[j] for w, value in zip(kept, values)) for j in range(dv)]
             out.append(times(f"{name}.output", concatenated))
+        return [add_norm(name, t, x, y) for t, (x, y) in enumerate(zip(xs, out))]
+
+    def along(stack, i, xs):
+        kind = config[f"transformer-{stack}-layer"]
+        if kind == "self-attention":
+            return attend(f"{stack}.{i}.self_attention", xs, xs, stack == "decoder")
+        out, width = [], config["transformer-kernel-width"]
+        if kind == "convolution":
+            name = f"{stack}.{i}.convolution"
+            first = 1 - width if stack == "decoder" else -(width // 2)
+            for t in range(len(xs)):
+                window = [xs[t + o] if 0 <= t + o < len(xs) else [0.0] * d for o in range(first, first + width)]
+                out.append(times(name, sum(window, [])))
+        else:
+            name = f"{stack}.{i}.recurrence"
+            backwards = stack == "encoder" and i % 2 == 1
+            state = [0.0] * d
+            for x in reversed(xs) if backwards else xs:
+                state = [math.tanh(a + b) for a, b in zip(times(f"{name}.input", x), times(f"{name}.state", state))]
+                out.append(state)
+            if backwards:
+                out.reverse()
         return [add_norm(name, t, x, y) for t, (x, y) in enumerate(zip(xs, out))]
 
     def feed(name, xs):
@@ -84,7 +111,9 @@ def by_hand(config, parameters, masks, source, labels):
         out = []
         for position, vector in enumerate(vectors):
             wave = []
-            for i in range(d // 2):
+            if config["transformer-train-position-embeddings"]:
+                wave = parameters[f"{stack}.position_embedding.weight"][position]
+            for i in range(0 if wave else d // 2):
                 angle = position / 10000 ** (2 * i / d)
                 wave += [math.sin(angle), math.cos(angle)]
             summed = [math.sqrt(d) * a + w for a, w in zip(vector, wave)]
@@ -94,10 +123,10 @@ def by_hand(config, parameters, masks, source, labels):
     table = parameters["embedding.weight"]
     x = embed([table[i] for i in source], "encoder")
     for i in range(config["enc-depth"]):
-        x = feed(f"encoder.{i}.feed_forward", attend(f"encoder.{i}.self_attention", x, x, False))
+        x = feed(f"encoder.{i}.feed_forward", along("encoder", i, x))
     y = embed([[0.0] * d] + [table[i] for i in labels[:-1]], "decoder")
     for i in range(config["dec-depth"]):
-        y = attend(f"decoder.{i}.self_attention", y, y, True)
+        y = along("decoder", i, y)
         y = feed(f"decoder.{i}.feed_forward", attend(f"decoder.{i}.cross_attention", y, x, False))
     logits = [[sum(a * b for a, b in zip(row, state)) for row in table] for state in y]
     return [[a - math.log(sum(math.exp(b) for b in row)) for a in row] for row in logits]
@@ -108,14 +137,30 @@ def test_gradients_agree_with_finite_differences():
 
 
 def test_model_is_the_one_written_by_hand():
-    model = tiny_model(**DROPOUT)
-    pair = ([3, 4, 5, 2], [6, 3, 8, 2])
-    model.masks = random_masks(model.config, [pair])
-    parameters = {name: p.value.tolist() for name, p in model.parameters.items()}
-    expected = by_hand(model.config, parameters, model.masks, *pair)
-    np.testing.assert_allclose(log_softmax(model.logits([pair]).value), expected, rtol=1e-12)
-    smoothed = [0.9 * row[label] + 0.1 / 9 * sum(row) for row, label in zip(expected, pair[1])]
-    np.testing.assert_allclose(model.loss([pair], 0.1).value, -sum(smoothed) / 4, rtol=1e-12)
+    for changes in [{}, {"transformer_train_position_embeddings": True}, {"transformer_attention": "dot"},
+                    {"transformer_attention_window": 1},
+                    {"transformer_encoder_layer": "convolution", "transformer_decoder_layer": "recurrent"},
+                    {"transformer_encoder_layer": "recurrent", "transformer_decoder_layer": "convolution"}]:
+        model = tiny_model(**DROPOUT, **changes)
+        pair = ([3, 4, 5, 2], [6, 3, 8, 2])
+        model.masks = random_masks(model.config, [pair])
+        parameters = {name: p.value.tolist() for name, p in model.parameters.items()}
+        expected = by_hand(model.config, parameters, model.masks, *pair)
+        np.testing.assert_allclose(log_softmax(model.logits([pair]).value), expected, rtol=1e-12)
+        smoothed = [0.9 * row[label] + 0.1 / 9 * sum(row) for row, label in zip(expected, pair[1])]
+        np.testing.assert_allclose(model.loss([pair], 0.1).value, -sum(smoothed) / 4, rtol=1e-12)
+
+
+def test_learned_positions_end():
+    model = tiny_model(transformer_train_position_embeddings=True, transformer_max_positions=3)
+    model.logits([([3, 4, 2], [6, 3, 2])])
+    found = beam_search(model, [3, 2], 2, 9, gnmt(0.6))
+    assert all(len(ids) <= 3 for *_, ids in found)
+    try:
+        model.logits([([3, 4, 5, 2], [6, 3, 2])])
+        raise AssertionError("a sentence of four tokens has no fourth position")
+    except InputError:
+        pass
 
 
 def test_probabilities_sum_to_one():
@@ -173,7 +218,7 @@ def test_beam_one_follows_the_greedy_path():
         for _ in range(len(source) - 1 + 4):
             row = log_softmax(model.logits([(source, [*prefix, model.eos])]).value)[-1]
             order = [int(token) for token in np.argsort(-row)]
-            if model.eos in order[:2]:
+            if model.eos == order[0]:
                 found.append(((log_p + row[model.eos]) / gnmt(0.6)(len(prefix) + 1), (*prefix, model.eos)))
             token = next(token for token in order if token != model.eos)
             prefix.append(token)
@@ -194,7 +239,7 @@ def test_a_beam_that_holds_everything_is_exhaustive_search():
                 log_p = model.token_log_probabilities(source, list(ids)).sum()
                 everything.append((log_p / gnmt(alpha)(len(ids)), log_p, ids))
         everything.sort(reverse=True)
-        found = beam_search(model, source, 100, 3, gnmt(alpha))
+        found = beam_search(model, source, 27 * 4, 3, gnmt(alpha))  # all candidates of the last step
         assert [ids for *_, ids in found] == [ids for *_, ids in everything]
         np.testing.assert_allclose([f[:2] for f in found], [e[:2] for e in everything], rtol=1e-12)
 

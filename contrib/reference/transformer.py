@@ -6,12 +6,14 @@ It reads nmt's model files (safetensors) and works on token ids. All sentences o
 into the rows of one matrix, without padding; only attention and positions know where a sentence begins.
 
 Model. A source sentence x ends with </s>. The labels y of the decoder end with </s>; its input is y shifted right by
-one, with a zero vector in front (no <s>). Both inputs: embedding * sqrt(d_model) + sinusoids (position 0 first), then
-dropout. Post-norm: LayerNorm(x + Dropout(Sublayer(x))); pre-norm: x + Dropout(Sublayer(LayerNorm(x))) and one more
-LayerNorm after each stack. Dropout happens only where a mask is given (see mask_shapes), and is inverted: m x / (1-p).
+one, with a zero vector in front (no <s>). Both inputs: embedding * sqrt(d_model) + sinusoids or learned positions
+(position 0 first), then dropout. Post-norm: LayerNorm(x + Dropout(Sublayer(x))); pre-norm: x + Dropout(Sublayer(
+LayerNorm(x))) and one more LayerNorm after each stack. Dropout happens only where a mask is given (see mask_shapes),
+and is inverted: m x / (1-p).
 
 Beam search (`decode`) with beam B. log P(Y|x) is the plain sum of token log-probabilities. No caches, no early stop.
- 1. The live hypotheses start as {()}, nothing is finished. The limit is L = (source ids without </s>) + max-extra.
+ 1. The live hypotheses start as {()}, nothing is finished. The limit is L = (source ids without </s>) + max-extra, and
+    no more than there are learned positions.
  2. Do L times: a candidate is a live hypothesis and one token more, so there are |live| * V of them. Order them by
     log P, highest first. Among the first B, those that end in </s> are finished; the live hypotheses of the next step
     are the first B, of all, that do not end in </s>. So no output has more than L tokens, its </s> included.
@@ -32,8 +34,8 @@ import numpy as np
 
 from files import (InputError, read_batches, read_lines, read_one_batch, read_safetensors, require, sentence,
                    write_safetensors)
-from functions import (Tensor, add, cross_entropy, differentiate, gelu, layer_norm, linear, log_softmax, lookup,
-                       multiply, relu, scale, scaled_dot_product_attention, silu, spans)
+from functions import (Tensor, add, cross_entropy, differentiate, dot_product_attention, gelu, layer_norm, linear,
+                       log_softmax, lookup, multiply, neighbours, recurrence, relu, scale, silu, spans)
 
 
 # ---- the model ------------------------------------------------------------------------------------------------------
@@ -43,7 +45,18 @@ TINY = {"dim-emb": 6, "transformer-dim-ffn": 7, "transformer-heads": 2, "enc-dep
         "transformer-norm": "post", "transformer-ffn-activation": "relu", "transformer-dropout": 0.1,
         "transformer-dropout-attention": 0.0, "transformer-dropout-ffn": 0.0, "source-vocab-size": 9,
         "target-vocab-size": 9, "eos-id": 2}
-STACKS = {"encoder": ("enc-depth", ["self_attention"]), "decoder": ("dec-depth", ["self_attention", "cross_attention"])}
+LATER = {"transformer-attention": "scaled-dot", "transformer-attention-window": 0,  # where missing: the default
+         "transformer-encoder-layer": "self-attention", "transformer-decoder-layer": "self-attention",
+         "transformer-kernel-width": 3,
+         "transformer-train-position-embeddings": False, "transformer-max-positions": 512}
+TINY |= LATER
+STACKS = {"encoder": "enc-depth", "decoder": "dec-depth"}
+ALONG = {"self-attention": "self_attention", "convolution": "convolution", "recurrent": "recurrence"}
+
+
+def sublayers(config, stack):
+    """Of a layer, before the feed-forward network."""
+    return [ALONG[config[f"transformer-{stack}-layer"]]] + ["cross_attention"] * (stack == "decoder")
 
 
 def parameter_shapes(config):
@@ -53,6 +66,8 @@ def parameter_shapes(config):
     source, target = config["source-vocab-size"], config["target-vocab-size"]
     require(config["transformer-norm"] in ("post", "pre"), "transformer-norm must be post or pre")
     require(config["transformer-ffn-activation"] in ("relu", "gelu", "swiglu"), "activation must be relu, gelu, swiglu")
+    require(config["transformer-attention"] in ("scaled-dot", "dot"), "transformer-attention must be scaled-dot or dot")
+    require(all(config[f"transformer-{stack}-layer"] in ALONG for stack in STACKS), f"layers are {', '.join(ALONG)}")
     require(0 <= config["eos-id"] < min(source, target), "eos-id is outside the vocabulary")
     if config["tied-embeddings-all"]:
         require(source == target, f"tied-embeddings-all, but the vocabulary sizes are {source} and {target}")
@@ -61,16 +76,25 @@ def parameter_shapes(config):
         shapes = {"source_embedding": [source, d], "target_embedding": [target, d]}
         if not config["tied-embeddings"]:
             shapes["output"] = [target, d]
+    if config["transformer-train-position-embeddings"]:
+        shapes |= {f"{stack}.position_embedding": [config["transformer-max-positions"], d] for stack in STACKS}
     shapes = {f"{name}.weight": shape for name, shape in shapes.items()}
 
     def with_bias(name, *shape):
         shapes[f"{name}.weight"], shapes[f"{name}.bias"] = [*shape], [shape[0]]
 
-    for stack, (depth, attentions) in STACKS.items():
+    for stack, depth in STACKS.items():
         for i in range(config[depth]):
-            for name in (f"{stack}.{i}.{attention}" for attention in attentions):
-                shapes[f"{name}.query.weight"], shapes[f"{name}.key.weight"] = [keys, d], [keys, d]
-                shapes[f"{name}.value.weight"], shapes[f"{name}.output.weight"] = [values, d], [d, values]
+            for kind in sublayers(config, stack):
+                name = f"{stack}.{i}.{kind}"
+                if kind == "convolution":
+                    with_bias(name, d, config["transformer-kernel-width"] * d)
+                elif kind == "recurrence":
+                    with_bias(f"{name}.input", d, d)
+                    shapes[f"{name}.state.weight"] = [d, d]
+                else:
+                    shapes[f"{name}.query.weight"], shapes[f"{name}.key.weight"] = [keys, d], [keys, d]
+                    shapes[f"{name}.value.weight"], shapes[f"{name}.output.weight"] = [values, d], [d, values]
                 with_bias(f"{name}.norm", d)
             name = f"{stack}.{i}.feed_forward"
             with_bias(f"{name}.inner", inner, d)
@@ -87,14 +111,15 @@ def mask_shapes(config, source_lengths, target_lengths):
     """Name and shape of every dropout mask of a batch (lengths with </s>); attention: [heads, sum of Lq * Lk]."""
     d, inner, heads = config["dim-emb"], config["transformer-dim-ffn"], config["transformer-heads"]
     lengths, shapes = {"encoder": source_lengths, "decoder": target_lengths}, {}
-    for stack, (depth, attentions) in STACKS.items():
+    for stack, depth in STACKS.items():
         tokens = sum(lengths[stack])
         shapes[f"{stack}.embed"] = [tokens, d]
         for i in range(config[depth]):
-            for attention in attentions:
-                keys = source_lengths if attention == "cross_attention" else lengths[stack]
-                shapes[f"{stack}.{i}.{attention}.weights"] = [heads, sum(a * b for a, b in zip(lengths[stack], keys))]
-                shapes[f"{stack}.{i}.{attention}.residual"] = [tokens, d]
+            for kind in sublayers(config, stack):
+                keys = source_lengths if kind == "cross_attention" else lengths[stack]
+                if kind.endswith("attention"):
+                    shapes[f"{stack}.{i}.{kind}.weights"] = [heads, sum(a * b for a, b in zip(lengths[stack], keys))]
+                shapes[f"{stack}.{i}.{kind}.residual"] = [tokens, d]
             shapes[f"{stack}.{i}.feed_forward.inner"] = [tokens, inner]
             shapes[f"{stack}.{i}.feed_forward.residual"] = [tokens, d]
     return shapes
@@ -113,6 +138,8 @@ class Transformer:
     def __init__(self, config, parameters, masks=None):
         self.config, self.masks, self.eos = config, masks or {}, config["eos-id"]
         self.parameters = {name: Tensor(np.array(parameters[name], np.float64)) for name in parameter_shapes(config)}
+        learned = config["transformer-train-position-embeddings"]
+        self.longest = config["transformer-max-positions"] if learned else math.inf
         shared = config["tied-embeddings-all"]
         self.source_embedding = "embedding" if shared else "source_embedding"
         self.target_embedding = "embedding" if shared else "target_embedding"
@@ -131,7 +158,18 @@ class Transformer:
         factor = self.dropout_factor(name, kind)
         return x if factor is None else scale(x, factor)
 
-    def attention(self, x, y, name, query_lengths, key_lengths, causal=False):
+    def along_positions(self, x, name, lengths, causal):
+        """4: what lets the positions of a sentence know each other; if causal, none knows of those behind it."""
+        width = self.config["transformer-kernel-width"]
+        if name.endswith("convolution"):
+            return self.linear(neighbours(x, lengths, 1 - width if causal else -(width // 2), width), name)
+        if name.endswith("recurrence"):
+            reverse = not causal and int(name.split(".")[1]) % 2 == 1  # the encoder's layers in turns
+            weight = self.parameters[f"{name}.state.weight"]
+            return recurrence(self.linear(x, f"{name}.input"), weight, lengths, reverse)
+        return self.attention(x, x, name, lengths, lengths, causal, self.config["transformer-attention-window"])
+
+    def attention(self, x, y, name, query_lengths, key_lengths, causal=False, window=0):
         """3.2.2: queries from x; keys and values from y."""
         q, k, v = self.linear(x, f"{name}.query"), self.linear(y, f"{name}.key"), self.linear(y, f"{name}.value")
         masks, factor = [1.0] * len(query_lengths), self.dropout_factor(f"{name}.weights", "-attention")
@@ -139,7 +177,9 @@ class Transformer:
             blocks = spans([a * b for a, b in zip(query_lengths, key_lengths)])
             masks = [factor[:, block].reshape(-1, a, b) for block, a, b in zip(blocks, query_lengths, key_lengths)]
         heads = self.config["transformer-heads"]
-        z = scaled_dot_product_attention(q, k, v, heads, query_lengths, key_lengths, causal, masks)
+        scaled = self.config["transformer-attention"] == "scaled-dot"
+        factor = self.config["transformer-dim-key"] ** -0.5 if scaled else 1.0
+        z = dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, causal, window, masks)
         return self.linear(z, f"{name}.output")
 
     def feed_forward(self, x, name):
@@ -159,9 +199,14 @@ class Transformer:
 
     def embed(self, ids, lengths, embedding, stack):
         d = self.config["dim-emb"]
-        positions = np.concatenate([positional_encoding(length, d) for length in lengths])
         x = scale(lookup(self.parameters[f"{embedding}.weight"], np.concatenate(ids)), math.sqrt(d))
-        return self.dropout(add(x, Tensor(positions)), f"{stack}.embed")
+        if self.config["transformer-train-position-embeddings"]:
+            require(max(lengths) <= self.longest, f"a sentence has more tokens than the {self.longest} positions")
+            table = self.parameters[f"{stack}.position_embedding.weight"]
+            positions = lookup(table, np.concatenate([np.arange(length) for length in lengths]))
+        else:
+            positions = Tensor(np.concatenate([positional_encoding(length, d) for length in lengths]))
+        return self.dropout(add(x, positions), f"{stack}.embed")
 
     def finish(self, x, stack):
         return self.norm(x, f"{stack}.norm") if self.config["transformer-norm"] == "pre" else x
@@ -171,8 +216,8 @@ class Transformer:
         lengths = [len(ids) for ids in sources]
         x = self.embed(sources, lengths, self.source_embedding, "encoder")
         for i in range(self.config["enc-depth"]):
-            name = f"encoder.{i}.self_attention"
-            x = self.sublayer(x, name, lambda a: self.attention(a, a, name, lengths, lengths))
+            name = f"encoder.{i}.{sublayers(self.config, 'encoder')[0]}"
+            x = self.sublayer(x, name, lambda a: self.along_positions(a, name, lengths, False))
             name_ff = f"encoder.{i}.feed_forward"
             x = self.sublayer(x, name_ff, lambda a: self.feed_forward(a, name_ff))
         return self.finish(x, "encoder")
@@ -183,8 +228,8 @@ class Transformer:
         shifted = [[-1, *ids[:-1]] for ids in labels]
         x = self.embed(shifted, lengths, self.target_embedding, "decoder")
         for i in range(self.config["dec-depth"]):
-            name = f"decoder.{i}.self_attention"
-            x = self.sublayer(x, name, lambda a: self.attention(a, a, name, lengths, lengths, causal=True))
+            name = f"decoder.{i}.{sublayers(self.config, 'decoder')[0]}"
+            x = self.sublayer(x, name, lambda a: self.along_positions(a, name, lengths, True))
             name_x = f"decoder.{i}.cross_attention"
             x = self.sublayer(x, name_x, lambda a: self.attention(a, memory, name_x, lengths, memory_lengths))
             name_ff = f"decoder.{i}.feed_forward"
@@ -219,7 +264,7 @@ def beam_search(model, source, beam, max_extra, penalty):
     """As defined at the top; source with </s>. Returns (log P / penalty(|Y|), log P, ids) of the best B, best first."""
     memory = model.encode([source]).value
     live, finished = [(0.0, ())], []
-    for _ in range(len(source) - 1 + max_extra):
+    for _ in range(min(len(source) - 1 + max_extra, model.longest)):
         labels = [[*ids, model.eos] for _, ids in live]  # the last label is predicted, not read
         states = model.decode(Tensor(np.tile(memory, (len(live), 1))), [len(source)] * len(live), labels)
         last = Tensor(states.value[len(labels[0]) - 1::len(labels[0])])
@@ -270,24 +315,38 @@ def random_parameters(config, rng, spread=1.0):
     return parameters
 
 
+def combinations():
+    """Settings whose gradients are checked, each with a title."""
+    ties = {"tied-all": (True, True, 9), "tied-target": (False, True, 10), "untied": (False, False, 10)}
+    for norm, activation, tie in itertools.product(["post", "pre"], ["relu", "gelu", "swiglu"], ties):
+        all_tied, target_tied, source_size = ties[tie]
+        yield f"{norm:4} {activation:6} {tie:11}", {
+            "transformer-norm": norm, "transformer-ffn-activation": activation, "tied-embeddings-all": all_tied,
+            "tied-embeddings": target_tied, "source-vocab-size": source_size}
+    yield "dot products", {"transformer-attention": "dot"}
+    yield "restricted attention", {"transformer-attention-window": 1}
+    for encoder, decoder in [("convolution", "recurrent"), ("recurrent", "convolution")]:
+        for width in (2, 3):
+            yield f"{encoder} {width}", {"transformer-encoder-layer": encoder, "transformer-decoder-layer": decoder,
+                                         "transformer-kernel-width": width}
+    yield "learned positions", {"transformer-train-position-embeddings": True, "transformer-max-positions": 5}
+
+
 def check_gradients(tolerance=1e-6, probes=2):
     """Central differences against the backward pass, for every combination of options; returns the worst error."""
     worst, rng = 0.0, np.random.default_rng(1)
     pairs = [([3, 4, 5, 2], [6, 3, 2]), ([2], [4, 4, 5, 0, 2]), ([7, 8, 2], [2])]
     lengths = [[len(pair[side]) for pair in pairs] for side in (0, 1)]
-    ties = {"tied-all": (True, True, 9), "tied-target": (False, True, 10), "untied": (False, False, 10)}
-    for norm, activation, tie in itertools.product(["post", "pre"], ["relu", "gelu", "swiglu"], ties):
-        all_tied, target_tied, source_size = ties[tie]
-        config = {**TINY, "transformer-norm": norm, "transformer-ffn-activation": activation,
-                  "tied-embeddings-all": all_tied, "tied-embeddings": target_tied, "source-vocab-size": source_size,
-                  "transformer-dropout": 0.2, "transformer-dropout-attention": 0.3, "transformer-dropout-ffn": 0.4}
+    for title, changes in combinations():
+        config = {**TINY, **changes, "transformer-dropout": 0.2, "transformer-dropout-attention": 0.3,
+                  "transformer-dropout-ffn": 0.4}
         masks = {name: rng.random(shape) > 0.3 for name, shape in mask_shapes(config, *lengths).items()}
         model = Transformer(config, random_parameters(config, rng), masks)
         _, grads = model.gradients(pairs, 0.1)
         combination = 0.0
         for name, parameter in model.parameters.items():
             whole, largest = parameter.value, np.abs(grads[name]).max()
-            require(largest > 0, f"{norm} {activation} {tie}: the gradient of {name} is zero")
+            require(largest > 0, f"{title}: the gradient of {name} is zero")
 
             def error(direction, step):
                 values = []
@@ -307,7 +366,7 @@ def check_gradients(tolerance=1e-6, probes=2):
                     if smallest > tolerance:
                         smallest = min(smallest, error(direction, step))
                 combination = max(combination, smallest)
-        print(f"{norm:4} {activation:6} {tie:11} largest relative error {combination:.1e}")
+        print(f"{title:23} largest relative error {combination:.1e}")
         worst = max(worst, combination)
     return worst
 
@@ -319,7 +378,7 @@ def load_model(path):
     tensors, metadata = read_safetensors(path)
     try:
         stored = json.loads(metadata["nmt.config"])
-        config = {key: stored[key] for key in TINY}
+        config = {key: stored.get(key, LATER[key]) if key in LATER else stored[key] for key in TINY}
         shapes = parameter_shapes(config)
     except (KeyError, ValueError, TypeError) as error:
         raise InputError(f"{path}: no usable nmt.config in its metadata ({error!r})") from None

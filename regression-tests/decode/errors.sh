@@ -72,4 +72,9 @@ decode --model a.safetensors --score-targets none.txt
 decode --model a.safetensors --score-targets none --output out
 printf 'w2\nw3\n' > two
 decode --model a.safetensors --score-targets two --output out
+make positions.safetensors transformer-train-position-embeddings=true transformer-max-positions=4
+printf 'w2 w3 w4\nw2 w3 w4 w5\n' > four
+decode --model positions.safetensors --input four --output out
+decode --model positions.safetensors --input text --score-targets <(tail -n 1 four) --output out
+decode --model positions.safetensors --input four --max-length 3 > cut; tail -n 1 cut
 [ -w /dev/full ] && "$NMT_BIN/nmt-decode" --quiet --model a.safetensors < text 2>&1 > /dev/full || echo "ended with $?"

@@ -47,6 +47,14 @@ compare pre --beam 4 --alpha 0 --max-extra 8
 compare pre --beam 5 --normalize 1 --max-extra 8
 compare pre --beam 100 --max-extra 3
 compare tied --beam 3 --normalize 0.5 --max-extra 8
+make positions.safetensors transformer-train-position-embeddings=true transformer-max-positions=16 spread=1.5 seed=8
+compare positions --beam 4 --max-extra 8  # translations end with the positions
+make window.safetensors transformer-attention-window=2 transformer-attention=dot spread=1.1 seed=9
+compare window --beam 4 --max-extra 8
+for decoder in convolution recurrent; do
+  make $decoder.safetensors transformer-decoder-layer=$decoder transformer-encoder-layer=$decoder spread=1.3 seed=10
+  compare $decoder --beam 4 --max-extra 8
+done
 
 echo "# given targets"
 tail -n 40 ids > sources

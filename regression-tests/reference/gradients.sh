@@ -69,6 +69,16 @@ pairs 1 5 5 40 40 5 > one.txt
 check "long targets" long_targets.txt $small
 check "long sources" long_sources.txt $small --transformer-dropout-attention 0.1
 check "one pair" one.txt $small --transformer-dropout 0
+check "learned positions" same.txt $small --transformer-train-position-embeddings --transformer-max-positions 20
+for window in 1 6; do
+  check "window $window" long_targets.txt $small --transformer-attention-window $window --transformer-dropout-attention 0.1
+  check "dot products, window $window" long_sources.txt $small --transformer-attention-window $window \
+    --transformer-attention dot
+done
+check "convolutions, recurrent decoder" same.txt $small --transformer-encoder-layer convolution \
+  --transformer-decoder-layer recurrent --transformer-kernel-width 4
+check "recurrent encoder, convolutions" long_targets.txt $small --transformer-encoder-layer recurrent \
+  --transformer-decoder-layer convolution --transformer-kernel-width 5
 # More rows than a block of logits, more columns than a panel of a matrix.
 pairs 70 30 40 300 300 6 > many.txt
 check "many pairs" many.txt --source-vocab-size 300 --target-vocab-size 300 --dim-emb 72 --transformer-dim-ffn 330 \

@@ -36,6 +36,9 @@ fails "early stopping of nothing" train --early-stopping 3
 fails "translations of nothing" train --valid-translation-output translations
 fails "two learning rates" train --learn-rate 0.001 --lr-scale 2
 fails "heads" train --transformer-heads 3
+fails "positions" train --transformer-train-position-embeddings --transformer-max-positions 256
+fails "positions of a validation set" train --transformer-train-position-embeddings --transformer-max-positions 4 --max-length 3 \
+  --max-length-crop --valid-sets data/dev.en data/dev.de
 fails "model's name" train --model model.bin
 fails "no such folder" train --model nowhere/model.safetensors
 fails "log" train --log data

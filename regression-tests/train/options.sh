@@ -65,6 +65,8 @@ tempdir                     | code  | --shuffle-memory 0 | --tempdir nowhere
 tied-embeddings             | model | --no-tied-embeddings-all | --no-tied-embeddings
 tied-embeddings-all         | model | | --no-tied-embeddings-all
 train-sets                  | model | | --train-sets few.en few.de
+transformer-attention       | model | | --transformer-attention dot
+transformer-attention-window | model | | --transformer-attention-window 3
 transformer-depth-scaling   | model | --enc-depth 2 | --transformer-depth-scaling
 transformer-dim-ffn         | model | | --transformer-dim-ffn 40
 transformer-dim-key         | model | | --transformer-dim-key 4
@@ -72,9 +74,14 @@ transformer-dim-value       | model | | --transformer-dim-value 4
 transformer-dropout         | model | | --transformer-dropout 0
 transformer-dropout-attention | model | | --transformer-dropout-attention 0.1
 transformer-dropout-ffn     | model | | --transformer-dropout-ffn 0.1
+transformer-decoder-layer   | model | | --transformer-decoder-layer recurrent
+transformer-encoder-layer   | model | | --transformer-encoder-layer convolution
 transformer-ffn-activation  | model | | --transformer-ffn-activation gelu
 transformer-heads           | model | | --transformer-heads 4
+transformer-kernel-width    | model | --transformer-encoder-layer convolution | --transformer-kernel-width 4
+transformer-max-positions   | model | --transformer-train-position-embeddings | --transformer-max-positions 300
 transformer-norm            | model | | --transformer-norm pre
+transformer-train-position-embeddings | model | | --transformer-train-position-embeddings
 valid-batch-words           | out   | $valid --profile | --valid-batch-words 100
 valid-freq                  | log   | $valid | --valid-freq 3u
 valid-metrics               | files | $valid | --valid-metrics perplexity

@@ -48,9 +48,7 @@ struct DecodeOptions {
           "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
     search.declare(o);
     o.add("trees", trees,
-          "How a parser (nmt-train --target-trees) writes trees: in Penn's brackets; as tokens; free: whatever tokens "
-          "it "
-          "finds, which need be no tree")
+          "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens; free: any tokens")
         .choices({"brackets", "tokens", "free"});
     batch.declare(o);
     o.add("maxi-batch", maxi_batch, "Lines read ahead and sorted by length; fewer where no more are there yet")

@@ -81,7 +81,7 @@ void BM_AttentionCached(benchmark::State& state, DType t) {
   }
   const std::vector<int32_t> lengths(rows, static_cast<int32_t>(length));
   for (auto _ : state) {
-    cpu::attention_cached(t, kHeads, 64, 64, 0.125f, 0, rows * kHeads, q.data(), width, cache.data(), 2 * width,
+    cpu::attention_cached(t, kHeads, 64, 64, 0, 0.125f, 0, rows * kHeads, q.data(), width, cache.data(), 2 * width,
                           cache.data() + width * size_of(t), 2 * width, entry.data(), length, lengths.data(),
                           out.data(), width);
     benchmark::ClobberMemory();

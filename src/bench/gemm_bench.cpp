@@ -89,6 +89,8 @@ std::vector<Product> forward(const ModelConfig& c, int64_t source, int64_t targe
 
 void run(GemmOptions& o) {
   o.model.validate();
+  require(o.model.encoder_layer == "self-attention" && o.model.decoder_layer == "self-attention",
+          "only layers of self-attention are known here");
   omp_set_num_threads(threads_or_all(o.threads));
   const bool train = o.work == "train";
   require(!train || o.precision != "int8", "there is no training in int8");

@@ -40,6 +40,9 @@ class Decoder {
   // ensemble the weighted mean of the models' log p.
   std::vector<std::vector<float>> score(std::span<const IdPair> pairs) { return together_.score(pairs); }
 
+  // Tokens, with </s>, that a source or a given translation may have; translations end there, too.
+  int64_t longest() const { return together_.longest(); }
+
  private:
   struct Apart;
 

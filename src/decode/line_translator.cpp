@@ -48,6 +48,10 @@ std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view
                 number + 1, side, ids.size(), limit, ids.size());
     ids.resize(limit);
   }
+  require(static_cast<int64_t>(ids.size()) < decoder_.longest(),
+          "{}:{}: the {} has {} tokens and an end token, but the model has learned only {} positions "
+          "(--transformer-max-positions); nmt-decode --max-length {} cuts such lines",
+          input_, number + 1, side, ids.size(), decoder_.longest(), decoder_.longest() - 1);
   return ids;
 }
 
@@ -87,8 +91,10 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
   std::vector<size_t> line_of;
   for (const size_t i : by_falling_length(ids)) {
     int32_t count = 0;
-    if (decoder_.options().trees != nullptr)
-      count = static_cast<int32_t>(std::min(std::ssize(split_words(lines[i])), std::ptrdiff_t{limits_.max_length}));
+    if (decoder_.options().trees != nullptr) {
+      const auto most = std::min<int64_t>(limits_.max_length, decoder_.longest() - 1);
+      count = static_cast<int32_t>(std::min<int64_t>(std::ssize(split_words(lines[i])), most));
+    }
     if (ids[i].empty() && count == 0) {
       results.put(i, {{"", 0, 0}});
       continue;

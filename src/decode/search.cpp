@@ -115,7 +115,7 @@ class Search::Member {
 
  private:
   struct Layer {
-    Buffer source, keys, values;
+    Buffer source, past[2];
   };
 
   // Memory for at least so many bytes; what is there stays.
@@ -128,13 +128,12 @@ class Search::Member {
 
   Expr step(Leaves& leaves, const Sentences& batch) {
     const CacheRows& rows = batch.cache;
-    const size_t width = static_cast<size_t>(config().heads) * size_of(runtime_.compute());
-    const auto capacity = static_cast<size_t>(rows.capacity());
+    const auto widths = transformer_.cache_widths();
+    const size_t capacity = static_cast<size_t>(rows.capacity()) * size_of(runtime_.compute());
     caches_.clear();
     for (Layer& layer : layers_) {
-      grow(layer.keys, capacity * width * static_cast<size_t>(config().d_k()));
-      grow(layer.values, capacity * width * static_cast<size_t>(config().d_v()));
-      caches_.push_back({layer.keys.data(), layer.values.data(), layer.source.data()});
+      for (size_t i = 0; i < widths.size(); ++i) grow(layer.past[i], capacity * static_cast<size_t>(widths[i]));
+      caches_.push_back({{layer.past[0].data(), layer.past[1].data()}, layer.source.data()});
     }
     return transformer_.step(leaves, {.ids = batch.ids,
                                       .positions = batch.positions,
@@ -201,6 +200,12 @@ Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOp
 
 Search::~Search() = default;
 
+int64_t Search::longest() const {
+  int64_t longest = INT64_MAX;
+  for (const auto& member : members_) longest = std::min(longest, member->config().longest());
+  return longest;
+}
+
 void Search::best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities,
                          std::vector<int32_t>& ids) {
   const bool trees = options_.trees != nullptr;
@@ -221,7 +226,7 @@ void Search::best_tokens(const Sentences& batch, int k, std::vector<float>& log_
 
 void Search::translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done) {
   const ModelConfig& config = members_[0]->config();
-  Sentences batch(queue, options_, limits, config, shortlist_);
+  Sentences batch(queue, options_, limits, config, longest(), shortlist_);
   std::vector<float> log_probabilities;
   std::vector<int32_t> ids;
   const PhaseScope phase(runtime_.profile, "search");

@@ -31,6 +31,8 @@ class Search {
   // Until the queue is empty.
   void translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done);
   std::vector<std::vector<float>> score(std::span<const IdPair> pairs);
+  // Tokens, with </s>, that a sentence of either side may have: as many as each model has positions for.
+  int64_t longest() const;
 
  private:
   class Member;  // a model of the ensemble

@@ -14,11 +14,12 @@ std::optional<size_t> SourceQueue::take(int64_t longest) {
 }
 
 Sentences::Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits,
-                     const ModelConfig& config, const Shortlist* shortlist)
+                     const ModelConfig& config, int64_t longest, const Shortlist* shortlist)
     : queue_(queue),
       options_(options),
       limits_(limits),
       eos_(config.eos),
+      longest_(longest),
       beams_(queue.size()),
       first_row_(queue.size(), -1) {
   if (shortlist != nullptr) allowed.emplace(*shortlist, config.target_vocabulary);
@@ -26,7 +27,8 @@ Sentences::Sentences(SourceQueue& queue, const SearchOptions& options, const Sea
 
 int64_t Sentences::limit(size_t sentence) const {
   const int64_t tokens = std::ssize(queue_[sentence]) - 1;
-  return options_.max_extra + (options_.trees == nullptr ? tokens : std::max(tokens, queue_.words(sentence)));
+  const int64_t given = options_.trees == nullptr ? tokens : std::max(tokens, queue_.words(sentence));
+  return std::min(longest_, given + options_.max_extra);
 }
 
 Sentences::Begun Sentences::begin() {

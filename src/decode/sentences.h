@@ -52,9 +52,9 @@ class SourceQueue {
 // The sentences that one search has under way, as every model sees them. The next ones begin where others have ended.
 class Sentences {
  public:
-  // shortlist: null for none.
+  // longest: of a translation, in tokens with </s>. shortlist: null for none.
   Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits, const ModelConfig& config,
-            const Shortlist* shortlist);
+            int64_t longest, const Shortlist* shortlist);
 
   // Sentences to begin with, where a good part of the room is free: packed, and the rows of their encoder output.
   struct Begun {
@@ -85,6 +85,7 @@ class Sentences {
   const SearchOptions& options_;
   SearchLimits limits_;
   int32_t eos_;
+  int64_t longest_;
   SourcePlaces places_;
   std::vector<std::unique_ptr<Beam>> beams_;  // by sentence; of those under way
   std::vector<int32_t> first_row_;            // by sentence: in the step before, -1: it is new

@@ -7,7 +7,8 @@
 namespace nmt {
 namespace {
 
-// Every field once: reading, writing and checking visit them in this order.
+// Every field once: reading, writing and checking visit them in this order. Later ones are in the file only where they
+// are not the default: files from before lack them.
 template <class Config, class Visit>
 void visit(Config& c, Visit&& field) {
   field("dim-emb", c.dim_emb);
@@ -29,10 +30,15 @@ void visit(Config& c, Visit&& field) {
   field("eos-id", c.eos);
   field("source-eos-id", c.source_eos);
 }
-
-// What files of earlier versions lack: it has its default.
 template <class Config, class Visit>
 void visit_later(Config& c, Visit&& field) {
+  field("transformer-attention", c.attention);
+  field("transformer-attention-window", c.attention_window);
+  field("transformer-encoder-layer", c.encoder_layer);
+  field("transformer-decoder-layer", c.decoder_layer);
+  field("transformer-kernel-width", c.kernel_width);
+  field("transformer-train-position-embeddings", c.train_positions);
+  field("transformer-max-positions", c.max_positions);
   field("target-trees", c.target_trees);
 }
 
@@ -52,6 +58,26 @@ void ModelConfig::declare(Options& o) {
   o.add("transformer-norm", norm, "Layer normalisation after or before each sub-layer").choices({"post", "pre"});
   o.add("transformer-ffn-activation", activation, "Activation of the feed-forward layers")
       .choices({"relu", "gelu", "swiglu"});
+  o.add("transformer-attention", attention,
+        "How a query and a key are compared: their product by d_k^-0.5, or their product alone")
+      .choices({"scaled-dot", "dot"});
+  o.add("transformer-attention-window", attention_window,
+        "Self-attention to positions at most so far away, in the decoder to earlier ones of them; 0: to all")
+      .range(0, 1 << 20);
+  const std::vector<std::string> layers = {"self-attention", "convolution", "recurrent"};
+  o.add("transformer-encoder-layer", encoder_layer,
+        "What stands in the encoder's layers in place of self-attention; recurrent: from left to right and back in "
+        "turns")
+      .choices(layers);
+  o.add("transformer-decoder-layer", decoder_layer, "The same in the decoder's, where nothing looks ahead")
+      .choices(layers);
+  o.add("transformer-kernel-width", kernel_width, "Positions that a convolution sees, in the decoder the last ones")
+      .range(1, 1000);
+  o.add("transformer-train-position-embeddings", train_positions,
+        "Learn a vector for each position of a sentence, in place of sines and cosines");
+  o.add("transformer-max-positions", max_positions,
+        "With these: how many positions there are, the longest sentence with its end token")
+      .range(2, 1 << 20);
   o.add("transformer-dropout", dropout, "Dropout of sub-layer outputs and embeddings").range(0, 0.99);
   o.add("transformer-dropout-attention", dropout_attention, "Dropout of attention weights").range(0, 0.99);
   o.add("transformer-dropout-ffn", dropout_ffn, "Dropout inside the feed-forward layers").range(0, 0.99);
@@ -60,7 +86,8 @@ void ModelConfig::declare(Options& o) {
 }
 
 void ModelConfig::validate() const {
-  require(dim_emb % 2 == 0, "--dim-emb: {} is odd, positions need pairs of sine and cosine", dim_emb);
+  require(train_positions || dim_emb % 2 == 0, "--dim-emb: {} is odd, positions need pairs of sine and cosine",
+          dim_emb);
   require((dim_key > 0 && dim_value > 0) || dim_emb % heads == 0,
           "--transformer-heads: {} heads do not divide --dim-emb {} (give --transformer-dim-key and "
           "--transformer-dim-value)",
@@ -71,11 +98,20 @@ void ModelConfig::validate() const {
   require(!tied_embeddings_all || tied_embeddings, "--tied-embeddings-all includes --tied-embeddings, which is off");
 }
 
+void ModelConfig::validate_for_devices() const {
+  for (const auto& [option, kind] : {std::pair("--transformer-encoder-layer", &encoder_layer),
+                                     std::pair("--transformer-decoder-layer", &decoder_layer)})
+    require(*kind == "self-attention", "{} {} is computed on the CPU only: give --devices cpu", option, *kind);
+}
+
 std::string ModelConfig::to_json() const {
   nlohmann::ordered_json json;
-  const auto write = [&](const char* name, const auto& value) { json[name] = value; };
-  visit(*this, write);
-  visit_later(*this, write);
+  visit(*this, [&](const char* name, const auto& value) { json[name] = value; });
+  const ModelConfig usual;
+  visit_later(*this, [&](const char* name, const auto& value) { json[name] = value; });
+  visit_later(usual, [&](const char* name, const auto& value) {
+    if (json[name] == value) json.erase(name);
+  });
   json["transformer-dim-key"] = d_k();
   json["transformer-dim-value"] = d_v();
   return json.dump();
@@ -89,7 +125,6 @@ ModelConfig ModelConfig::from_json(const std::string& text, const std::string& f
   config.declare(options);
   const auto read = [&]<class T>(const char* name, T& value) {
     const auto found = json.find(name);
-    require(found != json.end(), "{}: the model's configuration lacks '{}'", file, name);
     const bool fits = std::is_same_v<T, bool>     ? found->is_boolean()
                       : std::is_same_v<T, int>    ? found->is_number_integer() && *found >= 0 && *found <= (1 << 30)
                       : std::is_same_v<T, double> ? found->is_number()
@@ -97,7 +132,10 @@ ModelConfig ModelConfig::from_json(const std::string& text, const std::string& f
     require(fits, "{}: the model's configuration has a wrong value for '{}'", file, name);
     value = found->get<T>();
   };
-  visit(config, read);
+  visit(config, [&](const char* name, auto& value) {
+    require(json.contains(name), "{}: the model's configuration lacks '{}'", file, name);
+    read(name, value);
+  });
   visit_later(config, [&](const char* name, auto& value) {
     if (json.contains(name)) read(name, value);
   });

@@ -2,13 +2,16 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
+#include "ops/convolution.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/normalize.h"
+#include "ops/recurrence.h"
 
 namespace nmt {
 namespace {
@@ -39,18 +42,26 @@ Expr Transformer::output_matrix(Leaves& p) const {
   return p[config_.tied_embeddings ? table_name(false) : "output.weight"];
 }
 
-Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
-                        std::span<const int32_t> positions) const {
+// A vector for each position (section 3.5): sinusoids, or learned ones.
+Expr Transformer::encodings(Leaves& p, bool source, std::span<const int32_t> positions) const {
+  if (config_.train_positions) return p[positions_name(source)];
   int64_t rows = 64;  // powers of two: few shapes, so that plans repeat
   for (const int32_t position : positions)
     while (rows <= position) rows *= 2;
   auto& sines_of = sinusoids_[rows];
   if (sines_of.empty()) sines_of = sinusoids(rows, config_.dim_emb);
+  return p.graph().input({{rows, config_.dim_emb}, DType::kF32}, sines_of.data());
+}
+
+Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
+                        std::span<const int32_t> positions) const {
+  for (const int32_t position : positions)
+    check(position < config_.longest(), "position {} of {}", position, config_.longest());
   Graph& g = p.graph();
-  const Expr sines = g.input({{rows, config_.dim_emb}, DType::kF32}, sines_of.data());
   const float rate = p.dropout_rate(config_.dropout, source ? "encoder.embed" : "decoder.embed");
   const auto factor = static_cast<float>(std::sqrt(config_.dim_emb));
-  return nmt::embed(p[table_name(source)], input(g, ids), sines, input(g, positions), factor, rate);
+  return nmt::embed(p[table_name(source)], input(g, ids), encodings(p, source, positions), input(g, positions), factor,
+                    rate);
 }
 
 // Each sub-layer with its residual connection, dropout and layer normalisation (sections 3.1 and 5.4).
@@ -79,19 +90,43 @@ Expr Transformer::self_attention(Leaves& p, const std::string& name, Expr x, con
                                  bool causal) const {
   const int keys = config_.keys(), values = config_.values();
   const Expr qkv = queries_keys_values(p, name, x);
-  const Expr heads =
-      attention(columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values), config_.heads,
-                segments, causal, p.dropout_rate(config_.dropout_attention, name + ".weights"));
+  const Expr heads = attention(columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values),
+                               config_.heads, segments, {causal, config_.attention_window},
+                               p.dropout_rate(config_.dropout_attention, name + ".weights"), attention_factor());
   return linear(heads, p[name + ".output.weight"]);
 }
 
 Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, Expr source,
                                   const Segments& segments) const {
   const int keys = config_.keys(), values = config_.values();
-  const Expr heads =
-      attention(linear(x, p[name + ".query.weight"]), columns(source, 0, keys), columns(source, keys, values),
-                config_.heads, segments, false, p.dropout_rate(config_.dropout_attention, name + ".weights"));
+  const Expr heads = attention(linear(x, p[name + ".query.weight"]), columns(source, 0, keys),
+                               columns(source, keys, values), config_.heads, segments, {},
+                               p.dropout_rate(config_.dropout_attention, name + ".weights"), attention_factor());
   return linear(heads, p[name + ".output.weight"]);
+}
+
+// `around`: the rows that each row's result depends on, side by side (see neighbours).
+Expr Transformer::convolution(Leaves& p, const std::string& name, Expr around) const {
+  return linear(around, p[name + ".weight"], p[name + ".bias"]);
+}
+
+Expr Transformer::recurrent_input(Leaves& p, const std::string& name, Expr x) const {
+  return linear(x, p[name + ".input.weight"], p[name + ".input.bias"]);
+}
+
+// The sub-layer of layer i that lets the positions of a sentence know each other (section 4); in the decoder none knows
+// of those behind it.
+Expr Transformer::along_positions(Leaves& p, bool source, int i, const std::string& name, Expr x,
+                                  const Segments& segments) const {
+  const std::string& kind = source ? config_.encoder_layer : config_.decoder_layer;
+  if (kind == "convolution") {
+    const int before = source ? config_.kernel_width / 2 : config_.kernel_width - 1;
+    return convolution(p, name, neighbours(x, segments.query_begin, -before, config_.kernel_width));
+  }
+  if (kind == "recurrent")
+    return recurrence(recurrent_input(p, name, x), p[name + ".state.weight"], segments.query_begin,
+                      source && i % 2 == 1);
+  return self_attention(p, name, x, segments, !source);
 }
 
 // Section 3.3; SwiGLU: Shazeer 2020, "GLU Variants Improve Transformer".
@@ -110,21 +145,21 @@ Expr Transformer::encode(Leaves& p, const PackedText& source, const std::vector<
   const Segments segments{begin, begin, input(p.graph(), weights)};
   Expr x = embed(p, true, source.ids, source.positions);
   for (int i = 0; i < config_.enc_depth; ++i) {
-    const auto attend = layer("encoder", i, "self_attention"), feed = layer("encoder", i, "feed_forward");
-    x = sublayer(p, attend, x, [&](Expr y) { return self_attention(p, attend, y, segments, false); });
+    const auto along = along_positions_name(true, i), feed = layer("encoder", i, "feed_forward");
+    x = sublayer(p, along, x, [&](Expr y) { return along_positions(p, true, i, along, y, segments); });
     x = sublayer(p, feed, x, [&](Expr y) { return feed_forward(p, feed, y); });
   }
   return final_norm(p, "encoder", x);
 }
 
-// The decoder's layers (section 3.1) over embedded tokens; attend(i, name, y): self-attention of layer i.
-template <class SelfAttention>
+// The decoder's layers (section 3.1) over embedded tokens; along_positions(i, name, y): the first sub-layer of layer i.
+template <class AlongPositions>
 Expr Transformer::decode(Leaves& p, Expr y, std::span<const Expr> sources, const Segments& across,
-                         SelfAttention attend) const {
+                         AlongPositions along_positions) const {
   for (int i = 0; i < config_.dec_depth; ++i) {
-    const auto self = layer("decoder", i, "self_attention"), cross = layer("decoder", i, "cross_attention"),
+    const auto along = along_positions_name(false, i), cross = layer("decoder", i, "cross_attention"),
                feed = layer("decoder", i, "feed_forward");
-    y = sublayer(p, self, y, [&](Expr x) { return attend(i, self, x); });
+    y = sublayer(p, along, y, [&](Expr x) { return along_positions(i, along, x); });
     y = sublayer(p, cross, y,
                  [&](Expr x) { return cross_attention(p, cross, x, sources[static_cast<size_t>(i)], across); });
     y = sublayer(p, feed, y, [&](Expr x) { return feed_forward(p, feed, x); });
@@ -138,8 +173,9 @@ Expr Transformer::loss(Leaves& p, const PairInput& batch, const float* weight, d
   const Expr source_begin = input(g, batch.source.begin), target_begin = input(g, batch.target.begin);
   const Segments within{target_begin, target_begin, input(g, batch.target_weights)};
   const Segments across{target_begin, source_begin, input(g, batch.cross_weights)};
-  const Expr y = decode(p, embed(p, false, batch.shifted.ids, batch.shifted.positions), sources, across,
-                        [&](int, const std::string& name, Expr x) { return self_attention(p, name, x, within, true); });
+  const Expr y =
+      decode(p, embed(p, false, batch.shifted.ids, batch.shifted.positions), sources, across,
+             [&](int i, const std::string& name, Expr x) { return along_positions(p, false, i, name, x, within); });
   return cross_entropy(linear(y, output_matrix(p)), input(g, batch.target.ids), g.input({{1}, DType::kF32}, weight),
                        static_cast<float>(label_smoothing));
 }
@@ -149,6 +185,11 @@ std::vector<Expr> Transformer::source_keys_values(Leaves& p, Expr encoded) const
   for (int i = 0; i < config_.dec_depth; ++i)
     all.push_back(keys_values(p, layer("decoder", i, "cross_attention"), encoded));
   return all;
+}
+
+std::array<int, 2> Transformer::cache_widths() const {
+  if (config_.decoder_layer == "self-attention") return {config_.keys(), config_.values()};
+  return {config_.dim_emb, 0};
 }
 
 Expr Transformer::step(Leaves& p, const Step& s) const {
@@ -164,10 +205,13 @@ Expr Transformer::step(Leaves& p, const Step& s) const {
     sources.push_back(g.state({{s.source_tokens, config_.keys() + config_.values()}, t}, cache.source));
   return decode(p, embed(p, false, s.ids, s.positions), sources, across, [&](int i, const std::string& name, Expr x) {
     const LayerCache& cache = s.caches[static_cast<size_t>(i)];
-    const Expr keys = g.state({{s.capacity, config_.keys()}, t}, cache.keys);
-    const Expr values = g.state({{s.capacity, config_.values()}, t}, cache.values);
-    const Expr heads =
-        cached_attention(queries_keys_values(p, name, x), keys, values, slot, entry, length, config_.heads);
+    const auto past = [&](size_t part) { return g.state({{s.capacity, cache_widths()[part]}, t}, cache.past[part]); };
+    if (config_.decoder_layer == "convolution")
+      return convolution(p, name, cached_neighbours(x, past(0), slot, entry, length, config_.kernel_width));
+    if (config_.decoder_layer == "recurrent")
+      return recurrent_step(recurrent_input(p, name, x), p[name + ".state.weight"], past(0), slot, entry, length);
+    const Expr heads = cached_attention(queries_keys_values(p, name, x), past(0), past(1), slot, entry, length,
+                                        config_.heads, config_.attention_window, attention_factor());
     return linear(heads, p[name + ".output.weight"]);
   });
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -60,8 +61,8 @@ class Transformer {
 
   // Decoding, one step for several rows: hypotheses of one sentence stand together.
   struct LayerCache {
-    void *keys, *values;  // self-attention: [capacity, h * d_k], [capacity, h * d_v] in the compute dtype
-    void* source;         // keys and values of the encoder's output: [source tokens, h * (d_k + d_v)]
+    void* past[2];  // [capacity, cache_widths()[i]] in the compute dtype
+    void* source;   // keys and values of the encoder's output: [source tokens, h * (d_k + d_v)]
   };
   struct Step {
     std::span<const int32_t> ids, positions;  // by row: the last token (-1 at the start) and its position
@@ -74,6 +75,9 @@ class Transformer {
     std::span<const LayerCache> caches;       // by decoder layer
     int64_t capacity, source_tokens;
   };
+  // What a decoder layer keeps of each past position: keys and values of all heads; or what a convolution reads, or the
+  // state of a recurrence, and nothing.
+  std::array<int, 2> cache_widths() const;
   // The decoder's output [rows, d_model].
   Expr step(Leaves& p, const Step& step) const;
   // For each decoder layer: keys and values of the encoder's output, [source tokens, h * (d_k + d_v)].
@@ -83,16 +87,25 @@ class Transformer {
 
  private:
   Expr embed(Leaves& p, bool source, std::span<const int32_t> ids, std::span<const int32_t> positions) const;
-  const char* table_name(bool source) const;  // of the parameter that embeds this side
+  Expr encodings(Leaves& p, bool source, std::span<const int32_t> positions) const;
+  const char* table_name(bool source) const;      // of the parameter that embeds this side
+  const char* positions_name(bool source) const;  // and of that of its positions, where they are learned
+  // What products of queries and keys are multiplied with: 0: the usual (see attention).
+  float attention_factor() const { return config_.attention == "dot" ? 1.f : 0.f; }
   Expr queries_keys_values(Leaves& p, const std::string& name, Expr x) const;
   Expr keys_values(Leaves& p, const std::string& name, Expr x) const;
   Expr self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments, bool causal) const;
+  Expr convolution(Leaves& p, const std::string& name, Expr around) const;
+  Expr recurrent_input(Leaves& p, const std::string& name, Expr x) const;
+  Expr along_positions(Leaves& p, bool source, int i, const std::string& name, Expr x, const Segments& segments) const;
+  std::string along_positions_name(bool source, int i) const;  // of that sub-layer
   Expr cross_attention(Leaves& p, const std::string& name, Expr x, Expr source, const Segments& segments) const;
   Expr feed_forward(Leaves& p, const std::string& name, Expr x) const;
   template <class Sublayer>
   Expr sublayer(Leaves& p, const std::string& name, Expr x, Sublayer f) const;
-  template <class SelfAttention>
-  Expr decode(Leaves& p, Expr y, std::span<const Expr> sources, const Segments& across, SelfAttention attend) const;
+  template <class AlongPositions>
+  Expr decode(Leaves& p, Expr y, std::span<const Expr> sources, const Segments& across,
+              AlongPositions along_positions) const;
   Expr final_norm(Leaves& p, const std::string& name, Expr x) const;
 
   ModelConfig config_;

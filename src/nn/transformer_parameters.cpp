@@ -14,6 +14,16 @@ const char* Transformer::table_name(bool source) const {
   return source ? "source_embedding.weight" : "target_embedding.weight";
 }
 
+const char* Transformer::positions_name(bool source) const {
+  return source ? "encoder.position_embedding.weight" : "decoder.position_embedding.weight";
+}
+
+std::string Transformer::along_positions_name(bool source, int i) const {
+  const std::string& kind = source ? config_.encoder_layer : config_.decoder_layer;
+  const char* part = kind == "convolution" ? "convolution" : kind == "recurrent" ? "recurrence" : "self_attention";
+  return fmt::format("{}.{}.{}", source ? "encoder" : "decoder", i, part);
+}
+
 void Transformer::declare(Parameters& p) const {
   const ModelConfig& c = config_;
   const int64_t d = c.dim_emb;
@@ -26,6 +36,20 @@ void Transformer::declare(Parameters& p) const {
     p.declare(name + ".key.weight", {c.keys(), d});
     p.declare(name + ".value.weight", {c.values(), d});
     p.declare(name + ".output.weight", {d, c.values()});
+    norm(name);
+  };
+  const auto along_positions = [&](bool source, int i) {
+    const std::string& kind = source ? c.encoder_layer : c.decoder_layer;
+    const std::string name = along_positions_name(source, i);
+    if (kind == "self-attention") return attention(name);
+    if (kind == "convolution") {
+      p.declare(name + ".weight", {d, c.kernel_width * d});
+      p.declare(name + ".bias", {d});
+    } else {
+      p.declare(name + ".input.weight", {d, d});
+      p.declare(name + ".input.bias", {d});
+      p.declare(name + ".state.weight", {d, d});
+    }
     norm(name);
   };
   const auto feed_forward = [&](const std::string& name) {
@@ -42,13 +66,15 @@ void Transformer::declare(Parameters& p) const {
   if (!c.tied_embeddings_all) p.declare(table_name(true), {c.source_vocabulary, d});
   p.declare(table_name(false), {c.target_vocabulary, d});
   if (!c.tied_embeddings) p.declare("output.weight", {c.target_vocabulary, d});
+  for (const bool source : {true, false})
+    if (c.train_positions) p.declare(positions_name(source), {c.max_positions, d});
   for (int i = 0; i < c.enc_depth; ++i) {
-    attention(fmt::format("encoder.{}.self_attention", i));
+    along_positions(true, i);
     feed_forward(fmt::format("encoder.{}.feed_forward", i));
   }
   if (c.norm == "pre") norm("encoder");
   for (int i = 0; i < c.dec_depth; ++i) {
-    attention(fmt::format("decoder.{}.self_attention", i));
+    along_positions(false, i);
     attention(fmt::format("decoder.{}.cross_attention", i));
     feed_forward(fmt::format("decoder.{}.feed_forward", i));
   }
@@ -73,7 +99,9 @@ void Transformer::initialise(Parameters& p, uint64_t seed, bool depth_scaling) c
       }
     } else {
       double limit = std::sqrt(6.0 / static_cast<double>(e.shape[0] + e.shape[1]));
-      if (e.name.find("attention.output") != std::string::npos || ends_with(".outer.weight")) limit *= depth;
+      if (e.name.find("attention.output") != std::string::npos || ends_with(".outer.weight") ||
+          ends_with(".convolution.weight"))
+        limit *= depth;
       for (float& value : values) value = static_cast<float>((2 * random.uniform() - 1) * limit);
     }
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "base/error.h"
 #include "graph/runtime.h"
@@ -19,12 +18,16 @@ int64_t element(const Tensor& x) { return static_cast<int64_t>(size_of(x.dtype()
 // Items of one task: enough tasks to balance sentences of unequal length; a function of the number of items alone.
 int64_t item_grain(int64_t items) { return std::max<int64_t>(1, items / 64); }
 
+float factor_or_default(float factor, int64_t d_k) {
+  return factor > 0 ? factor : 1.f / std::sqrt(static_cast<float>(d_k));
+}
+
 }  // namespace
 
-Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, bool causal, float rate) {
-  const auto d_k = static_cast<float>(q.shape().dim(-1) / heads);
+Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, KeyMask mask, float rate, float factor) {
+  factor = factor_or_default(factor, q.shape().dim(-1) / heads);
   const Expr products = matmul(split_heads(q, heads), split_heads(k, heads), false, true);
-  const Expr scores = mask_segments(scale(products, 1.f / std::sqrt(d_k)), segments, causal);
+  const Expr scores = mask_segments(scale(products, factor), segments, mask);
   const Expr weights = dropout_segments(softmax(scores), segments, rate);
   return merge_heads(matmul(weights, split_heads(v, heads)));
 }
@@ -45,14 +48,14 @@ std::vector<Spec> AttentionOp::infer(std::span<const Spec> in) const {
   return {{{in[0].shape[0], static_cast<int64_t>(heads) * d_v}, in[0].dtype}, {{heads, in[0].shape[0]}, DType::kF32}};
 }
 
-// Two products of every query with every key of its sentence; half of them where the mask is causal.
+// Two products of every query with every key that it sees.
 double AttentionOp::flops(std::span<const Tensor> in) const {
   const int64_t sentences = in[3].elements() - 1;
   const auto *queries = in[3].as<int32_t>(), *keys = in[4].as<int32_t>();
   double pairs = 0;
   for (int64_t s = 0; s < sentences; ++s) {
-    const double q = queries[s + 1] - queries[s], k = keys[s + 1] - keys[s];
-    pairs += causal ? q * (q + 1) / 2 : q * k;
+    const int32_t q = queries[s + 1] - queries[s], k = keys[s + 1] - keys[s];
+    for (int32_t i = 0; i < q; ++i) pairs += std::max(0, mask.end(i, k) - mask.first(i));
   }
   return 2.0 * pairs * heads * (d_k + d_v);
 }
@@ -67,7 +70,7 @@ Attention AttentionOp::describe(const Launch& l) const {
           .d_k = d_k,
           .d_v = d_v,
           .scale = scale,
-          .causal = causal,
+          .mask = mask,
           .dropout = dropout_of(l.runtime, rate, place),
           .q_stride = l.in[0].shape()[1],
           .k_stride = l.in[1].shape()[1],
@@ -134,8 +137,10 @@ void AttentionGradient::cpu(const Launch& l) const {
   });
 }
 
-Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Expr entry, Expr length, int heads) {
-  return qkv.graph().append(CachedAttention{heads}, {qkv, key_cache, value_cache, slot, entry, length});
+Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Expr entry, Expr length, int heads,
+                      int window, float factor) {
+  factor = factor_or_default(factor, key_cache.shape()[1] / heads);
+  return qkv.graph().append(CachedAttention{heads, window, factor}, {qkv, key_cache, value_cache, slot, entry, length});
 }
 
 std::vector<Spec> CachedAttention::infer(std::span<const Spec> in) const {
@@ -154,8 +159,9 @@ std::vector<Spec> CachedAttention::infer(std::span<const Spec> in) const {
 void CachedAttention::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
 double CachedAttention::flops(std::span<const Tensor> in) const {
-  const auto* length = in[5].as<int32_t>();
-  const double pairs = std::accumulate(length, length + in[5].elements(), 0.0);
+  double pairs = 0;
+  for (const int32_t length : std::span(in[5].as<int32_t>(), static_cast<size_t>(in[5].elements())))
+    pairs += window > 0 ? std::min(length, window + 1) : length;
   return 2.0 * pairs * static_cast<double>(in[1].shape()[1] + in[2].shape()[1]);
 }
 
@@ -172,9 +178,9 @@ void CachedAttention::cpu(const Launch& l) const {
   const auto d_k = static_cast<int>(wide_k / heads), d_v = static_cast<int>(wide_v / heads);
   // Whole rows to a task: their heads share the cache rows.
   l.runtime.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
-    cpu::attention_cached(qkv.dtype(), heads, d_k, d_v, 1.f / std::sqrt(static_cast<float>(d_k)), begin * heads,
-                          end * heads, qkv.data, width, keys.data, wide_k, values.data, wide_v, l.in[4].as<int32_t>(),
-                          l.in[4].shape()[1], l.in[5].as<int32_t>(), l.out[0].data, wide_v);
+    cpu::attention_cached(qkv.dtype(), heads, d_k, d_v, window, factor, begin * heads, end * heads, qkv.data, width,
+                          keys.data, wide_k, values.data, wide_v, l.in[4].as<int32_t>(), l.in[4].shape()[1],
+                          l.in[5].as<int32_t>(), l.out[0].data, wide_v);
   });
 }
 

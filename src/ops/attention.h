@@ -7,12 +7,15 @@
 // Attention over packed sentences, as equation 1 of "Attention Is All You Need" writes it, and as one fused op.
 namespace nmt {
 
-// softmax(q k^T / sqrt(d_k)) v for each head; q, k: [rows, heads * d_k], v: [rows, heads * d_v].
-Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, bool causal, float dropout);
+// softmax(factor * q k^T) v for each head; q, k: [rows, heads * d_k], v: [rows, heads * d_v]. factor 0: d_k^-0.5.
+Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, KeyMask mask, float dropout,
+               float factor = 0);
 
 // Decoding: qkv [rows, 3 parts]; row r's key and value are first written to row slot[r] of the caches, then its query
-// attends to cache rows entry[r][0 .. length[r]). Caches: states [capacity, heads * d].
-Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Expr entry, Expr length, int heads);
+// attends to cache rows entry[r][0 .. length[r]), or with a window to the last window + 1 of them. Caches: states
+// [capacity, heads * d].
+Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Expr entry, Expr length, int heads,
+                      int window = 0, float factor = 0);
 
 // The fused op. Inputs: the tensors that hold q, k and v as columns, query_begin, key_begin, weight_begin.
 // Outputs: the result [queries, heads * d_v]; log of the softmax's normaliser [heads, queries].
@@ -23,7 +26,7 @@ struct AttentionOp {
   float scale;
   float rate;
   uint32_t place;
-  bool causal;
+  KeyMask mask;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
@@ -62,7 +65,8 @@ struct AttentionGradient {
 
 struct CachedAttention {
   static constexpr std::string_view kName = "cached_attention";
-  int heads;
+  int heads, window;
+  float factor;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;

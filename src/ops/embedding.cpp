@@ -9,24 +9,28 @@
 
 namespace nmt {
 
-Expr embed(Expr table, Expr ids, Expr sinusoids, Expr positions, float factor, float rate) {
+Expr embed(Expr table, Expr ids, Expr encodings, Expr positions, float factor, float rate) {
   Graph& g = table.graph();
   return g.append(Embed{g.runtime().compute(), factor, rate, rate > 0 ? g.next_dropout_place() : 0},
-                  {table, ids, sinusoids, positions});
+                  {table, ids, encodings, positions});
 }
 
 std::vector<Spec> Embed::infer(std::span<const Spec> in) const {
   check(in[0].shape.rank() == 2 && in[1].shape.rank() == 1 && in[1].shape == in[3].shape && in[2].shape.rank() == 2 &&
             in[2].shape[1] == in[0].shape[1] && in[1].dtype == DType::kI32 && in[3].dtype == DType::kI32,
-        "embed: table {}, ids {}, sinusoids {}, positions {}", in[0].shape.str(), in[1].shape.str(), in[2].shape.str(),
+        "embed: table {}, ids {}, encodings {}, positions {}", in[0].shape.str(), in[1].shape.str(), in[2].shape.str(),
         in[3].shape.str());
   return {{{in[1].shape[0], in[0].shape[1]}, dtype}};
 }
 
 void Embed::backward(Backprop& b) const {
-  if (b.wants(0))
-    b.graph().append(EmbedGradient{b.input(0).shape()[0], factor, rate, place}, {b.gradient(), b.input(1)},
-                     {b.sink(0)});
+  const auto differentiate = [&](int table, int rows, float times) {
+    if (b.wants(table))
+      b.graph().append(EmbedGradient{b.input(table).shape()[0], times, rate, place}, {b.gradient(), b.input(rows)},
+                       {b.sink(table)});
+  };
+  differentiate(0, 1, factor);
+  differentiate(2, 3, 1);
 }
 
 void Embed::cpu(const Launch& l) const {

@@ -4,12 +4,12 @@
 
 namespace nmt {
 
-// dropout(factor * table[ids[r]] + sinusoids[positions[r]]), [rows, d_model] in the runtime's compute dtype. A negative
-// id is a zero vector in place of the embedding (the decoder's first input). ids, positions: int32 [rows]; sinusoids
-// float32 [longest, d_model]. ("Attention Is All You Need", sections 3.4, 3.5 and 5.4.)
-Expr embed(Expr table, Expr ids, Expr sinusoids, Expr positions, float factor, float dropout);
+// dropout(factor * table[ids[r]] + encodings[positions[r]]), [rows, d_model] in the runtime's compute dtype. A negative
+// id is a zero vector in place of the embedding (the decoder's first input). ids, positions: int32 [rows]; encodings:
+// float32 [longest, d_model], sinusoids or a parameter. ("Attention Is All You Need", sections 3.4, 3.5 and 5.4.)
+Expr embed(Expr table, Expr ids, Expr encodings, Expr positions, float factor, float dropout);
 
-struct Embed {  // inputs: table, ids, sinusoids, positions
+struct Embed {  // inputs: table, ids, encodings, positions
   static constexpr std::string_view kName = "embed";
   DType dtype;
   float factor, rate;
@@ -22,7 +22,9 @@ struct Embed {  // inputs: table, ids, sinusoids, positions
   bool operator==(const Embed&) const = default;
 };
 
-struct EmbedGradient {  // inputs: gradient, ids; the output adds to the table's gradient
+// Inputs: gradient, ids; the output adds to the table's gradient. Of the encodings it is the same, with factor 1 and
+// positions as ids.
+struct EmbedGradient {
   static constexpr std::string_view kName = "embed_gradient";
   int64_t vocabulary;
   float factor, rate;

@@ -131,7 +131,7 @@ bool fuse_attention(Graph& g, int32_t n) {
   fused.k_column = ks.column;
   fused.v_column = vs.column;
   fused.scale = scale->factor;
-  fused.causal = mask->causal;
+  fused.mask = mask->mask;
   g.rewrite(n, fused,
             {qs.value, ks.value, vs.value, input_of(g, masked, 1), input_of(g, masked, 2), input_of(g, masked, 3)});
   return true;

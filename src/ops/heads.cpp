@@ -45,8 +45,8 @@ Expr columns(Expr x, int64_t first, int64_t count) {
 }
 Expr split_heads(Expr x, int heads) { return x.graph().append(SplitHeads{heads}, {x}); }
 Expr merge_heads(Expr x) { return x.graph().append(MergeHeads{}, {x}); }
-Expr mask_segments(Expr scores, const Segments& s, bool causal) {
-  return scores.graph().append(MaskSegments{causal}, {scores, s.query_begin, s.key_begin, s.weight_begin});
+Expr mask_segments(Expr scores, const Segments& s, KeyMask mask) {
+  return scores.graph().append(MaskSegments{mask}, {scores, s.query_begin, s.key_begin, s.weight_begin});
 }
 Expr dropout_segments(Expr weights, const Segments& s, float rate) {
   if (rate == 0) return weights;
@@ -124,10 +124,10 @@ void MaskSegments::cpu(const Launch& l) const {
       for (int64_t q = q_begin[s]; q < q_begin[s + 1]; ++q) {
         const int64_t offset = (h * queries + q) * keys;
         cpu::convert(x.dtype(), x.at(offset), DType::kF32, row.data(), keys);
-        const int64_t end =
-            causal ? std::min<int64_t>(k_begin[s] + (q - q_begin[s]) + 1, k_begin[s + 1]) : k_begin[s + 1];
+        const int64_t first = k_begin[s], i = q - q_begin[s];
+        const int64_t begin = first + mask.first(i), end = first + mask.end(i, k_begin[s + 1] - first);
         for (int64_t k = 0; k < keys; ++k)
-          if (k < k_begin[s] || k >= end) row[static_cast<size_t>(k)] = low;
+          if (k < begin || k >= end) row[static_cast<size_t>(k)] = low;
         cpu::convert(DType::kF32, row.data(), y.dtype(), y.at(offset), keys);
       }
 }

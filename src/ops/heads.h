@@ -1,6 +1,7 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "tensor/arguments.h"
 
 // What attention is composed of, over packed sentences: its definition, written with plain loops. Models run the fused
 // op of ops/attention.h.
@@ -16,9 +17,8 @@ Expr columns(Expr x, int64_t first, int64_t count);  // x[.., first : first + co
 Expr split_heads(Expr x, int heads);                 // [rows, heads * d] -> [heads, rows, d]
 Expr merge_heads(Expr x);                            // [heads, rows, d] -> [rows, heads * d]
 
-// scores [heads, queries, keys]: -infinity where query and key are of different sentences or, causal, where the key
-// stands behind the query.
-Expr mask_segments(Expr scores, const Segments& segments, bool causal);
+// scores [heads, queries, keys]: -infinity where query and key are of different sentences or the mask hides the key.
+Expr mask_segments(Expr scores, const Segments& segments, KeyMask mask);
 
 // Dropout of attention weights [heads, queries, keys]; elements are numbered within sentences (see Attention), so
 // the mask does not depend on how sentences are packed together.
@@ -69,7 +69,7 @@ struct MergeHeads {
 
 struct MaskSegments {  // inputs: scores and the three of Segments
   static constexpr std::string_view kName = "mask_segments";
-  bool causal;
+  KeyMask mask;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const { b.add(0, b.gradient()); }  // softmax sends masked scores no gradient

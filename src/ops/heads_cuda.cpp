@@ -43,7 +43,7 @@ void MergeHeads::cuda(const Launch& l) const {
 void MaskSegments::cuda(const Launch& l) const {
   const Tensor& y = l.out[0];
   cuda::mask_segments(CudaBackend::of(l).stream(), y.dtype(), static_cast<int>(y.shape()[0]), y.shape()[1],
-                      y.shape()[2], l.in[1].elements() - 1, l.in[1].as<int32_t>(), l.in[2].as<int32_t>(), causal,
+                      y.shape()[2], l.in[1].elements() - 1, l.in[1].as<int32_t>(), l.in[2].as<int32_t>(), mask,
                       l.in[0].data, y.data);
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "tensor/on_device.h"
+
 // What the kernels of every backend are told; they compute the same.
 namespace nmt {
 
@@ -15,10 +17,39 @@ struct Dropout {
   uint64_t seed = 0;
 };
 
+// Which keys a query of attention sees, by their positions in the sentence: query i sees the keys first(i) .. end(i,
+// keys), and key j is seen by the queries first_query(j) .. end_query(j, queries).
+struct KeyMask {
+  bool causal;  // none behind the query
+  int window;   // none farther away than so many positions ("Attention Is All You Need", section 4); 0: any
+
+  NMT_ON_DEVICE_TOO constexpr KeyMask(bool causal = false, int window = 0) : causal(causal), window(window) {}
+
+  template <class Int>
+  NMT_ON_DEVICE_TOO constexpr Int first(Int i) const {
+    return window > 0 && i > window ? i - window : 0;
+  }
+  template <class Int>
+  NMT_ON_DEVICE_TOO constexpr Int end(Int i, Int keys) const {
+    const Int last = causal ? i + 1 : window > 0 ? i + window + 1 : keys;
+    return last < keys ? last : keys;
+  }
+  template <class Int>
+  NMT_ON_DEVICE_TOO constexpr Int first_query(Int j) const {
+    return causal ? j : first(j);
+  }
+  template <class Int>
+  NMT_ON_DEVICE_TOO constexpr Int end_query(Int j, Int queries) const {
+    return window > 0 && j + window + 1 < queries ? j + window + 1 : queries;
+  }
+
+  bool operator==(const KeyMask&) const = default;
+};
+
 // Scaled dot-product attention, softmax(scale * Q K^T) V ("Attention Is All You Need", equation 1) over packed
 // sentences: the queries of sentence s are rows q_begin[s] .. q_begin[s+1] of q, its keys and values rows k_begin[s] ..
 // of k and v. Head h reads columns h * d_k .. of q and k and h * d_v .. of v; the row strides (elements) let q, k, v be
-// column ranges of one product. Causal: query i of a sentence sees keys 0 .. i. Dropout on the weights: element index
+// column ranges of one product. Keys that the mask hides have no weight. Dropout on the weights: element index
 // of (h, query i, key j) of sentence s is h * weight_begin[sentences] + weight_begin[s] + i * Lk + j, weight_begin =
 // running sum of Lq * Lk. out is [queries, heads * d_v] (stride out_stride); logsumexp [heads, queries] is saved for
 // backward.
@@ -28,7 +59,7 @@ struct Attention {
   const int64_t* weight_begin;  // sentences + 1 entries
   int heads, d_k, d_v;
   float scale;
-  bool causal;
+  KeyMask mask;
   Dropout dropout;
   int64_t q_stride, k_stride, v_stride, out_stride;
 };

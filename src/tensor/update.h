@@ -3,14 +3,10 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tensor/on_device.h"
+
 // What an optimizer's update is decided by, in the words that every backend shares. A device decides by itself: the
 // host need not wait for the gradient's norm.
-#ifdef __CUDACC__
-#define NMT_ON_DEVICE_TOO __host__ __device__
-#else
-#define NMT_ON_DEVICE_TOO
-#endif
-
 namespace nmt {
 
 // A step of Adam (Kingma and Ba 2015, algorithm 1): the gradient g is scaled by grad_scale first; correction1 = 1 -

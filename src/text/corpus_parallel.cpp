@@ -7,10 +7,12 @@
 namespace nmt {
 
 ParallelText ParallelText::read(const std::vector<std::string>& paths, const Vocab& source, const Vocab& target,
-                                const BatchLimits& limits, int threads) {
+                                const BatchLimits& limits, int64_t longest, int threads) {
   ParallelText text;
   PairReader reader(paths);
+  std::vector<std::pair<int64_t, int64_t>> places;
   for (TextPair pair; reader.next(pair);) {
+    places.emplace_back(pair.set, pair.line);
     text.source.push_back(pair.source);
     text.target.push_back(pair.target);
   }
@@ -27,6 +29,15 @@ ParallelText ParallelText::read(const std::vector<std::string>& paths, const Voc
       lengths[i] = {static_cast<int32_t>(source_ids[i].size()), static_cast<int32_t>(target_ids[i].size())};
     }
   });
+
+  for (size_t i = 0; i < n; ++i)
+    for (const bool is_target : {false, true}) {
+      const size_t tokens = (is_target ? target_ids : source_ids)[i].size();
+      require(static_cast<int64_t>(tokens) < longest,
+              "{}: the sentence has {} tokens and an end token, but the model has only {} positions "
+              "(--transformer-max-positions)",
+              reader.place(places[i].first, places[i].second, is_target), tokens, longest);
+    }
 
   const auto order = order_by_length(lengths);
   const auto append = [](std::vector<int32_t>& ids, const std::vector<int32_t>& sentence, int32_t eos) {

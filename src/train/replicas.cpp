@@ -26,6 +26,7 @@ DType compute_type(const TrainOptions& options, const Backend& backend) {
 
 Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options), model_(model) {
   const auto backends = backends_of(options.devices);
+  if (!backends.front()->on_host()) model.transformer.config().validate_for_devices();
   const size_t n = backends.size();
   share_ = round_up((model.parameters.size() + static_cast<int64_t>(n) - 1) / static_cast<int64_t>(n), kShareAlign);
   const auto room = n == 1 ? 0 : static_cast<size_t>(share_) * n;

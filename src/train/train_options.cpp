@@ -107,6 +107,10 @@ void TrainOptions::validate() const {
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
   require(model_path.ends_with(".safetensors"), "--model: '{}' must end with .safetensors", model_path);
+  require(data.max_length < model.longest(),
+          "--max-length {} lets in pairs of {} tokens with the end token, but --transformer-max-positions is {}: make "
+          "one smaller or the other larger",
+          data.max_length, data.max_length + 1, model.longest());
   require(early_stopping == 0 || !valid_sets.empty(), "--early-stopping needs --valid-sets");
   require(valid_output.empty() || !valid_sets.empty(), "--valid-translation-output needs --valid-sets");
   require(!cost || dry_run, "--cost is told by --dry-run: give that too");
@@ -158,6 +162,7 @@ const std::vector<Task>& tasks() {
     row("table3-D-dropout0.2", "Table 3 (D)", {{"transformer-dropout", "0.2"}});
     row("table3-D-smoothing0", "Table 3 (D)", {{"label-smoothing", "0"}});
     row("table3-D-smoothing0.2", "Table 3 (D)", {{"label-smoothing", "0.2"}});
+    row("table3-E-positions", "Table 3 (E)", {{"transformer-train-position-embeddings", "true"}});
     // Section 6.3; a target vocabulary of trees' tokens has little in common with one of words. What the paper chose on
     // its development set and does not say is dropout.
     const auto parser = [&](const char* name, const char* help, Settings settings) {

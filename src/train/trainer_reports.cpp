@@ -52,7 +52,8 @@ std::map<std::string, double> Trainer::part_norms() {
   std::map<std::string, double> squares;
   for (const auto& e : model_->parameters.entries()) {
     std::string part = e.name.substr(0, e.name.rfind('.'));
-    for (const char* inner : {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".norm"})
+    for (const char* inner :
+         {".query", ".key", ".value", ".output", ".inner", ".outer", ".gate", ".input", ".state", ".norm"})
       if (part.ends_with(inner)) part.erase(part.rfind('.'));
     const double norm = replicas_->gradient_norm(e.offset, e.shape.elements());
     squares[part] += norm * norm;

@@ -15,7 +15,8 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
   if (options_.model.target_trees) trees_.emplace(*target_, options_.vocabs.back());
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
   if (!options_.valid_output.empty()) AtomicFile(output_path(0));  // can be written: known now, not after hours
-  text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, threads_or_all(options_.threads));
+  text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
+                             threads_or_all(options_.threads));
   for (auto& line : text_.target) line = target_->join(line);
 }
 

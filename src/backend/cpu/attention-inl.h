@@ -29,9 +29,11 @@ constexpr int64_t round_up(int64_t n) { return nmt::round_up(n, kLanes); }
 constexpr int64_t row_length(int64_t n) { return round_up(n) % 128 == 0 ? round_up(n) + kLanes : round_up(n); }
 
 // Queries whose scores are in scratch at a time: few enough to stay in the cache, enough to use a key well.
-inline int64_t query_block(int64_t queries, int64_t keys) {
+// With a window no more than it has positions: the block's queries together see few keys that not all of them see.
+inline int64_t query_block(int64_t queries, int64_t keys, const KeyMask& mask) {
   constexpr int64_t kScores = 8192, kFewest = 24;
-  const int64_t most = std::max(kFewest, kScores / std::max<int64_t>(1, round_up(keys)));
+  int64_t most = std::max(kFewest, kScores / std::max<int64_t>(1, round_up(keys)));
+  if (mask.window > 0) most = std::min(most, std::max<int64_t>(kFewest, mask.window));
   const int64_t blocks = std::max<int64_t>(1, divide_up(queries, most));
   return divide_up(queries, blocks);
 }
@@ -48,6 +50,23 @@ struct Item {
         all_queries(a.q_begin[a.sentences]) {}
 
   int64_t head, q_first, k_first, queries, keys, weight_first, all_queries;
+};
+
+// What a block of queries sees: `count` keys from `first` on, where a vector begins. Rows of scores have these keys
+// alone.
+struct SeenKeys {
+  SeenKeys(const KeyMask& mask, const Item& item, int64_t begin, int64_t rows)
+      : mask(mask),
+        keys(item.keys),
+        first(mask.first(begin) / kLanes * kLanes),
+        count(std::max<int64_t>(0, mask.end(begin + rows - 1, keys) - first)) {}
+
+  // Of these, query i sees hidden(i) .. valid(i).
+  int64_t hidden(int64_t i) const { return std::min(mask.first(i) - first, count); }
+  int64_t valid(int64_t i) const { return std::max<int64_t>(0, mask.end(i, keys) - first); }
+
+  KeyMask mask;
+  int64_t keys, first, count;
 };
 
 // to[r][c] = factor * from[r][c]; the columns up to whole vectors and the rows up to `rows_to` are zero. Fetches the
@@ -130,10 +149,10 @@ class KeptWeights {
   bool ahead_;  // also the rows after those asked for
 };
 
-// Causal rows of long sentences are made one by one, so that what no query sees costs nothing.
+// Masked rows of long sentences are made one by one, so that what no query sees costs nothing.
 HWY_INLINE KeptWeights kept_weights(const Attention& a, const Item& item) {
   constexpr int64_t kLong = 128;
-  return {a.dropout, item.weight_first + item.queries * item.keys, !a.causal || item.keys < kLong};
+  return {a.dropout, item.weight_first + item.queries * item.keys, a.mask == KeyMask() || item.keys < kLong};
 }
 
 }  // namespace nmt::cpu::HWY_NAMESPACE

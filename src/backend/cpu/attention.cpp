@@ -55,7 +55,7 @@ HWY_INLINE void log_normalisers(const float* shifts, const float* sums, int64_t 
 
 template <class T, bool kDropout>
 void attend(const Attention& a, const Item& item, const T* q, const T* k, const T* v, T* out, float* logsumexp) {
-  const int64_t block = query_block(item.queries, item.keys), all_keys = round_up(item.keys);
+  const int64_t block = query_block(item.queries, item.keys, a.mask), all_keys = round_up(item.keys);
   const int64_t k_width = round_up(a.d_k), v_width = round_up(a.d_v), length = row_length(item.keys);
   const auto [keys, keys_transposed, values, queries, scores, sums, shifts, normalisers] =
       scratch_arrays({all_keys * k_width, k_width * length, item.keys * v_width, block * k_width, block * length,
@@ -68,20 +68,21 @@ void attend(const Attention& a, const Item& item, const T* q, const T* k, const 
   const float kept_scale = 1 / (1 - a.dropout.rate);
   for (int64_t begin = 0; begin < item.queries; begin += block) {
     const int64_t rows = std::min(block, item.queries - begin);
-    const int64_t seen = a.causal ? std::min(item.keys, begin + rows) : item.keys;
-    const auto triangle = [&](Triangle t) { return a.causal ? t : Triangle::kNone; };
+    const SeenKeys seen(a.mask, item, begin, rows);
+    const auto triangle = [&](Triangle t) { return a.mask.causal ? t : Triangle::kNone; };
     load_rows(q + begin * a.q_stride, a.q_stride, rows, rows, a.d_k, a.scale, queries);
-    multiply_small({rows, round_up(seen) / kLanes, a.d_k, queries, k_width, 1, keys_transposed, length, scores, length,
-                    false, triangle(Triangle::kOutput), begin});
+    multiply_small({rows, round_up(seen.count) / kLanes, a.d_k, queries, k_width, 1, keys_transposed + seen.first,
+                    length, scores, length, false, triangle(Triangle::kOutput), begin - seen.first});
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t valid = a.causal ? std::min(item.keys, begin + r + 1) : item.keys;
-      const Normaliser n = exponentials<kDropout>(scores + r * length, valid, round_up(seen), &kept,
-                                                  item.weight_first + (begin + r) * item.keys);
+      const int64_t i = begin + r;
+      std::fill_n(scores + r * length, seen.hidden(i), -kInfinity);
+      const Normaliser n = exponentials<kDropout>(scores + r * length, seen.valid(i), round_up(seen.count), &kept,
+                                                  item.weight_first + i * item.keys + seen.first);
       shifts[r] = n.shift;
       normalisers[r] = n.sum;
     }
-    multiply_small({rows, v_width / kLanes, seen, scores, length, 1, values, v_width, sums, v_width, false,
-                    triangle(Triangle::kLower), begin});
+    multiply_small({rows, v_width / kLanes, seen.count, scores, length, 1, values + seen.first * v_width, v_width, sums,
+                    v_width, false, triangle(Triangle::kLower), begin - seen.first});
     for (int64_t r = 0; r < rows; ++r) {  // no keys: zeros
       const float factor = normalisers[r] == 0 ? 0 : kept_scale / normalisers[r];
       store_rows(sums + r * v_width, 1, a.d_v, factor, out + (begin + r) * a.out_stride, a.out_stride);

@@ -66,7 +66,7 @@ struct Gradients {
 
 template <class T, bool kDropout>
 void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) {
-  const int64_t block = query_block(item.queries, item.keys), all_keys = round_up(item.keys);
+  const int64_t block = query_block(item.queries, item.keys, a.mask), all_keys = round_up(item.keys);
   const int64_t k_width = round_up(a.d_k), v_width = round_up(a.d_v), length = row_length(item.keys);
   const auto [keys, dkeys, keys_transposed, values, dvalues, values_transposed, queries, dqueries, dsums, weights,
               dweights] = scratch_arrays({all_keys * k_width, item.keys * k_width, k_width * length, all_keys * v_width,
@@ -83,27 +83,28 @@ void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) 
   const float kept_scale = 1 / (1 - a.dropout.rate);
   for (int64_t begin = 0; begin < item.queries; begin += block) {
     const int64_t rows = std::min(block, item.queries - begin);
-    const int64_t seen = a.causal ? std::min(item.keys, begin + rows) : item.keys;
-    const int64_t vectors = round_up(seen) / kLanes;
-    const auto triangle = [&](Triangle t) { return a.causal ? t : Triangle::kNone; };
+    const SeenKeys seen(a.mask, item, begin, rows);
+    const int64_t vectors = round_up(seen.count) / kLanes, diagonal = begin - seen.first;
+    const auto triangle = [&](Triangle t) { return a.mask.causal ? t : Triangle::kNone; };
     load_rows(g.q + begin * a.q_stride, a.q_stride, rows, rows, a.d_k, a.scale, queries);
     load_rows(g.dout + begin * a.out_stride, a.out_stride, rows, rows, a.d_v, 1.0f, dsums);
-    multiply_small({rows, vectors, a.d_k, queries, k_width, 1, keys_transposed, length, weights, length, false,
-                    triangle(Triangle::kOutput), begin});
-    multiply_small({rows, vectors, a.d_v, dsums, v_width, 1, values_transposed, length, dweights, length, false,
-                    triangle(Triangle::kOutput), begin});
+    multiply_small({rows, vectors, a.d_k, queries, k_width, 1, keys_transposed + seen.first, length, weights, length,
+                    false, triangle(Triangle::kOutput), diagonal});
+    multiply_small({rows, vectors, a.d_v, dsums, v_width, 1, values_transposed + seen.first, length, dweights, length,
+                    false, triangle(Triangle::kOutput), diagonal});
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t valid = a.causal ? std::min(item.keys, begin + r + 1) : item.keys;
-      row_gradient<kDropout>(weights + r * length, dweights + r * length, valid, round_up(seen), g.logsumexp[begin + r],
-                             kept_scale, &kept, item.weight_first + (begin + r) * item.keys);
+      const int64_t i = begin + r;
+      std::fill_n(weights + r * length, seen.hidden(i), -kInfinity);
+      row_gradient<kDropout>(weights + r * length, dweights + r * length, seen.valid(i), round_up(seen.count),
+                             g.logsumexp[i], kept_scale, &kept, item.weight_first + i * item.keys + seen.first);
     }
     // dV += P^T dO, dK += dS^T (scale Q), dQ = scale dS K
-    multiply_small({seen, v_width / kLanes, rows, weights, 1, length, dsums, v_width, dvalues, v_width, true,
-                    triangle(Triangle::kUpper), begin});
-    multiply_small({seen, k_width / kLanes, rows, dweights, 1, length, queries, k_width, dkeys, k_width, true,
-                    triangle(Triangle::kUpper), begin});
-    multiply_small({rows, k_width / kLanes, seen, dweights, length, 1, keys, k_width, dqueries, k_width, false,
-                    triangle(Triangle::kLower), begin});
+    multiply_small({seen.count, v_width / kLanes, rows, weights, 1, length, dsums, v_width,
+                    dvalues + seen.first * v_width, v_width, true, triangle(Triangle::kUpper), diagonal});
+    multiply_small({seen.count, k_width / kLanes, rows, dweights, 1, length, queries, k_width,
+                    dkeys + seen.first * k_width, k_width, true, triangle(Triangle::kUpper), diagonal});
+    multiply_small({rows, k_width / kLanes, seen.count, dweights, length, 1, keys + seen.first * k_width, k_width,
+                    dqueries, k_width, false, triangle(Triangle::kLower), diagonal});
     store_rows(dqueries, rows, a.d_k, a.scale, g.dq + begin * a.q_stride, a.q_stride);
   }
   store_rows(dkeys, item.keys, a.d_k, 1.0f, g.dk, a.k_stride);

@@ -119,14 +119,15 @@ HWY_INLINE void weighted_sum(const Sizes& sizes, const float* p, int64_t padded,
 
 }  // namespace
 
-void attention_cached(DType t, int heads, int d_k, int d_v, float scale, int64_t item_begin, int64_t item_end,
-                      const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache,
-                      int64_t v_stride, const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out,
-                      int64_t out_stride) {
+void attention_cached(DType t, int heads, int d_k, int d_v, int window, float scale, int64_t item_begin,
+                      int64_t item_end, const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride,
+                      const void* v_cache, int64_t v_stride, const int32_t* entry, int64_t entry_stride,
+                      const int32_t* length, void* out, int64_t out_stride) {
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     for (int64_t item = item_begin; item < item_end;) {
-      const int64_t row = item / heads, head = item % heads, count = length[row];
+      const int64_t row = item / heads, head = item % heads, all = length[row];
+      const int64_t count = window > 0 ? std::min<int64_t>(all, window + 1) : all;
       const Sizes sizes{std::min<int64_t>(heads - head, item_end - item), d_k, d_v};
       const int64_t k_width = round_up(d_k), v_width = round_up(d_v), padded = round_up(count);
       const auto [query, weights, sums] =
@@ -137,7 +138,7 @@ void attention_cached(DType t, int heads, int d_k, int d_v, float scale, int64_t
       }
       std::fill_n(sums, sizes.heads * v_width, 0.0f);
       if (count > 0) {
-        const int32_t* entries = entry + row * entry_stride;
+        const int32_t* entries = entry + row * entry_stride + all - count;
         scores(sizes, query, static_cast<const T*>(k_cache) + head * d_k, k_stride, entries, count, weights, padded);
         for (int64_t h = 0; h < sizes.heads; ++h) normalise(weights + h * padded, count, padded);
         weighted_sum(sizes, weights, padded, static_cast<const T*>(v_cache) + head * d_v, v_stride, entries, count,
@@ -160,12 +161,12 @@ namespace nmt::cpu {
 
 HWY_EXPORT(attention_cached);
 
-void attention_cached(DType t, int heads, int d_k, int d_v, float scale, int64_t item_begin, int64_t item_end,
-                      const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache,
-                      int64_t v_stride, const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out,
-                      int64_t out_stride) {
+void attention_cached(DType t, int heads, int d_k, int d_v, int window, float scale, int64_t item_begin,
+                      int64_t item_end, const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride,
+                      const void* v_cache, int64_t v_stride, const int32_t* entry, int64_t entry_stride,
+                      const int32_t* length, void* out, int64_t out_stride) {
   HWY_DYNAMIC_DISPATCH(attention_cached)
-  (t, heads, d_k, d_v, scale, item_begin, item_end, q, q_stride, k_cache, k_stride, v_cache, v_stride, entry,
+  (t, heads, d_k, d_v, window, scale, item_begin, item_end, q, q_stride, k_cache, k_stride, v_cache, v_stride, entry,
    entry_stride, length, out, out_stride);
 }
 

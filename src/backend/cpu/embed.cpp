@@ -10,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 
-void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* sinusoids,
+void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* encodings,
            const int32_t* positions, float factor, const Dropout& dropout, void* out) {
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
@@ -23,17 +23,17 @@ void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t*
         std::memset(result, 0, static_cast<size_t>(width) * sizeof(T));
         continue;
       }
-      const float* sinusoid = sinusoids + positions[r] * width;
+      const float* encoding = encodings + positions[r] * width;
       if (ids[r] < 0) {
         for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
-          store(d, drop(load(d, sinusoid + i, n)), result + i, n);
+          store(d, drop(load(d, encoding + i, n)), result + i, n);
         });
       } else {
         const float* embedding = table + ids[r] * width;
         const float* next = r + 1 == rows.end || ids[r + 1] < 0 ? embedding : table + ids[r + 1] * width;
         for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
           hwy::Prefetch(next + i);
-          store(d, drop(hn::MulAdd(load(d, embedding + i, n), scale, load(d, sinusoid + i, n))), result + i, n);
+          store(d, drop(hn::MulAdd(load(d, embedding + i, n), scale, load(d, encoding + i, n))), result + i, n);
         });
       }
     }
@@ -70,9 +70,9 @@ namespace nmt::cpu {
 HWY_EXPORT(embed);
 HWY_EXPORT(embed_backward);
 
-void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* sinusoids,
+void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* encodings,
            const int32_t* positions, float factor, const Dropout& d, void* out) {
-  HWY_DYNAMIC_DISPATCH(embed)(t, rows, width, table, ids, sinusoids, positions, factor, d, out);
+  HWY_DYNAMIC_DISPATCH(embed)(t, rows, width, table, ids, encodings, positions, factor, d, out);
 }
 
 void embed_backward(DType t, Rows sorted, int64_t width, const void* dout, const int32_t* ids, const int32_t* order,

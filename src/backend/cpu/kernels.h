@@ -47,10 +47,10 @@ void log_softmax_backward(DType t, Rows rows, int64_t width, const void* y, cons
 void cross_entropy(DType t, Rows rows, int64_t width, float* logits, const int32_t* labels, float smoothing,
                    float weight, float* loss, float* nll, void* dlogits);
 
-// out[r] = dropout(factor * table[ids[r]] + position(positions[r])); ids[r] < 0: a zero vector in place of the
-// embedding; positions[r] < 0: a row of zeros (padding). `table` is float32 [vocabulary, width]; `sinusoids` float32
+// out[r] = dropout(factor * table[ids[r]] + encodings[positions[r]]); ids[r] < 0: a zero vector in place of the
+// embedding; positions[r] < 0: a row of zeros (padding). `table` is float32 [vocabulary, width]; `encodings` float32
 // [longest, width].
-void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* sinusoids,
+void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* encodings,
            const int32_t* positions, float factor, const Dropout& d, void* out);
 
 // dtable[id] += factor * dropout-masked dout[r] for the rows r = order[i], i in [begin, end); `order` sorts rows by id,
@@ -131,11 +131,26 @@ void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t
                         const void* v, const float* logsumexp, const void* dout, void* dq, void* dk, void* dv);
 
 // Decoding: one query a row. Row r's keys and values are the cache rows entry[r * entry_stride + j], j in [0,
-// length[r]); heads as above. length[r] = 0 writes zeros. Items are rows * heads.
-void attention_cached(DType t, int heads, int d_k, int d_v, float scale, int64_t item_begin, int64_t item_end,
-                      const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache,
-                      int64_t v_stride, const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out,
-                      int64_t out_stride);
+// length[r]), with a window the last window + 1 of these; heads as above. length[r] = 0 writes zeros. Items are rows *
+// heads.
+void attention_cached(DType t, int heads, int d_k, int d_v, int window, float scale, int64_t item_begin,
+                      int64_t item_end, const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride,
+                      const void* v_cache, int64_t v_stride, const int32_t* entry, int64_t entry_stride,
+                      const int32_t* length, void* out, int64_t out_stride);
+
+// ---- recurrence -----------------------------------------------------------------------------------------------------
+// h_t = tanh(x_t + U h_{t-1}) along the sentences sentence_begin .. sentence_end, whose rows begin at begin[s];
+// reversed: from their ends to their beginnings. Rows of `width`; u: float32 [width, width], a row for each element of
+// the result.
+void recurrence(DType t, int64_t sentence_begin, int64_t sentence_end, const int32_t* begin, bool reversed,
+                int64_t width, const void* x, const float* u, void* h);
+// dx, which is the gradient of what tanh is taken of.
+void recurrence_backward(DType t, int64_t sentence_begin, int64_t sentence_end, const int32_t* begin, bool reversed,
+                         int64_t width, const void* h, const void* dh, const float* u, void* dx);
+// One step of each row: the state before is row entry[r * entry_stride + length[r] - 2] of `states`, where length[r]
+// > 1.
+void recurrent_step(DType t, Rows rows, int64_t width, const void* x, const float* u, const void* states,
+                    const int32_t* entry, int64_t entry_stride, const int32_t* length, void* h);
 
 const char* instruction_set();  // the Highway target in use: "AVX2", "AVX3" ...
 

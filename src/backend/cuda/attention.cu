@@ -18,24 +18,25 @@ __global__ void __launch_bounds__(kSimtThreads) attention_kernel(Attention a, in
   const auto value_rows = head_rows(v, tile.key_begin, a.v_stride, head, a.d_v, tile.keys, aligned);
   const auto out_rows = head_rows(out, tile.query_begin, a.out_stride, head, a.d_v, tile.queries, aligned);
   const Keep keep(a, tile, head);
-  const int seen = a.causal && tile.first + kTile < tile.keys ? tile.first + kTile : tile.keys;
+  const int seen = a.mask.end(tile.first + kTile - 1, tile.keys);
 
   auto* room = shared_memory<float>();
   float* weights = room + kTileFloats;
   auto* kept = reinterpret_cast<uint16_t*>(weights + kTileFloats);
   Sums sums[kParts];
   float largest[4] = {-kInfinity, -kInfinity, -kInfinity, -kInfinity}, total[4] = {};
-  for (int key = 0; key < seen; key += kTile) {
+  for (int key = a.mask.first(tile.first) / kTile * kTile; key < seen; key += kTile) {
     if (keep.drops()) fill_kept(keep, tile.first, key, kept);
     Sums s = multiply_rows(query_rows, tile.first, key_rows, key, room);
 #pragma unroll
     for (int m = 0; m < 4; ++m) {
       const int row = first_row() + m, query = tile.first + row;
-      const int valid = (a.causal && query < tile.keys ? query + 1 : tile.keys) - key - first_column();
+      const int column = key + first_column(), hidden = a.mask.first(query) - column;
+      const int valid = a.mask.end(query, tile.keys) - column;
       float most = largest[m];
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        s.at[m][n] = n < valid ? s.at[m][n] * a.scale : -kInfinity;
+        s.at[m][n] = n >= hidden && n < valid ? s.at[m][n] * a.scale : -kInfinity;
         most = fmaxf(most, s.at[m][n]);
       }
       most = row_max(most);

@@ -31,14 +31,14 @@ struct Item {
         row_sums(x.row_sums + head * x.queries + tile.query_begin),
         keep(a, tile, head),
         scale(a.scale),
-        causal(a.causal) {}
+        mask(a.mask) {}
 
   Rows<const T> q, k, v, dout;
   const float* logsumexp;
   float* row_sums;
   Keep keep;
   float scale;
-  bool causal;
+  KeyMask mask;
 };
 
 struct Memory {
@@ -74,7 +74,8 @@ __device__ __forceinline__ unsigned weights(const Item<T>& x, int query, int key
     for (int n = 0; n < 4; ++n) {
       const int row = first_row() + m, column = first_column() + n;
       const int i = kKeysAreRows ? column : row, j = kKeysAreRows ? row : column;
-      const bool seen = query + i < x.q.count && key + j < x.k.count && (!x.causal || key + j <= query + i);
+      const bool seen =
+          query + i < x.q.count && key + j >= x.mask.first(query + i) && key + j < x.mask.end(query + i, x.k.count);
       const bool keep = !x.keep.drops() || is_kept(memory.kept, i, j);
       p.at[m][n] = seen ? exponential(p.at[m][n] * x.scale - shift[kKeysAreRows ? n : m]) : 0;
       dw.at[m][n] = keep ? dw.at[m][n] * x.keep.scale() : 0;
@@ -92,12 +93,12 @@ __global__ void __launch_bounds__(kSimtThreads, 3 - kParts) queries_kernel(Atten
   const int head = blockIdx.y, column = blockIdx.z * kParts * kTile;
   const Item<T> x(a, operands, tile, head);
   const Memory memory = block_memory();
-  const int seen = a.causal && tile.first + kTile < tile.keys ? tile.first + kTile : tile.keys;
+  const int begin = a.mask.first(tile.first) / kTile * kTile, seen = a.mask.end(tile.first + kTile - 1, tile.keys);
 
   Sums p, dw;
   float row_sums[4] = {};
 #pragma unroll 1
-  for (int key = 0; key < seen; key += kTile) {
+  for (int key = begin; key < seen; key += kTile) {
     weights<false>(x, tile.first, key, memory, p, dw);
 #pragma unroll
     for (int m = 0; m < 4; ++m) {
@@ -114,8 +115,8 @@ __global__ void __launch_bounds__(kSimtThreads, 3 - kParts) queries_kernel(Atten
 
   Sums dq[kParts];
 #pragma unroll 1
-  for (int key = 0; key < seen; key += kTile) {
-    if (seen > kTile) weights<false>(x, tile.first, key, memory, p, dw);  // a single tile's are still there
+  for (int key = begin; key < seen; key += kTile) {
+    if (seen - begin > kTile) weights<false>(x, tile.first, key, memory, p, dw);  // a single tile's are still there
 #pragma unroll
     for (int m = 0; m < 4; ++m) {
 #pragma unroll
@@ -148,10 +149,12 @@ __global__ void __launch_bounds__(kSimtThreads, 3 - kParts) keys_kernel(Attentio
   const int head = blockIdx.y, column = blockIdx.z * kParts * kTile;
   const Item<T> x(a, operands, tile, head);
   const Memory memory = block_memory();
+  const int first_query = a.mask.first_query(tile.first) / kTile * kTile;
+  const int end_query = a.mask.end_query(tile.first + kTile - 1, tile.queries);
 
   Sums dk[kParts], dv[kParts];
 #pragma unroll 1
-  for (int query = a.causal ? tile.first : 0; query < tile.queries; query += kTile) {
+  for (int query = first_query; query < end_query; query += kTile) {
     const int depth = tile.queries - query < kTile ? tile.queries - query : kTile;
     Sums p, dw;
     const unsigned kept = weights<true>(x, query, tile.first, memory, p, dw);

@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) queries_kernel(Atten
   const int64_t query_begin = tile.query_begin + tile.first;
   const Bf16* const k = x.k + tile.key_begin * a.k_stride + head * a.d_k;
   const Bf16* const v = x.v + tile.key_begin * a.v_stride + head * a.d_v;
-  const int seen = a.causal ? min(tile.keys, tile.first + rows) : tile.keys;
-  const int seen_by_warp = first >= tile.queries ? 0 : a.causal ? min(tile.keys, first + kWarpRows) : tile.keys;
+  const int seen = a.mask.causal ? min(tile.keys, tile.first + rows) : tile.keys;
+  const int seen_by_warp = first >= tile.queries ? 0 : a.mask.causal ? min(tile.keys, first + kWarpRows) : tile.keys;
   const Keep keep(a, tile, head);
   const float scale = a.scale * kLog2E, kept_scale = kDropout ? keep.scale() : 1;
 
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) queries_kernel(Atten
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int query = first + lane / 4 + 8 * half;
-      const int valid = (a.causal ? min(tile.keys, query + 1) : tile.keys) - key - lane % 4 * 2;
+      const int valid = (a.mask.causal ? min(tile.keys, query + 1) : tile.keys) - key - lane % 4 * 2;
 #pragma unroll
       for (int n = 0; n < kTileRows / 8; ++n) {
 #pragma unroll
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attentio
     }
   };
   int buffer = 0;
-  const int begin = a.causal ? tile.first : 0;
+  const int begin = a.mask.causal ? tile.first : 0;
   if (begin < tile.queries) {
     const int64_t row = tile.key_begin + tile.first;
     const int valid = tile.keys - tile.first;
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attentio
       cp_async_wait<0>();
     __syncthreads();
     const int columns = tile.queries - query;
-    if (first < tile.keys && !(a.causal && first >= query + kQueries)) {
+    if (first < tile.keys && !(a.mask.causal && first >= query + kQueries)) {
       const Bf16* const q_tile = q_tiles + buffer * kQueries * kPitch;
       const Bf16* const dout_tile = dout_tiles + buffer * kQueries * kPitch;
       float p[kQueries / 8][4] = {}, ds[kQueries / 8][4] = {};
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attentio
         load(sums + column, sum);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const bool seen = !a.causal || first + lane / 4 + i / 2 * 8 <= query + 8 * n + lane % 4 * 2 + i % 2;
+          const bool seen = !a.mask.causal || first + lane / 4 + i / 2 * 8 <= query + 8 * n + lane % 4 * 2 + i % 2;
           const float weight = seen ? fast_exp2(p[n][i] * scale - shift[i % 2]) : 0;
           const float dw = kept.at(n, i) ? ds[n][i] * kept_scale : 0;
           p[n][i] = kept.at(n, i) ? weight : 0;

@@ -10,7 +10,7 @@ constexpr int kAhead = 4;    // entries that a group reads at a time
 
 template <class T>
 struct Operands {
-  int heads, d_k, d_v;
+  int heads, d_k, d_v, window;
   float scale;
   const T *q, *k_cache, *v_cache;
   int64_t q_stride, k_stride, v_stride, entry_stride, out_stride;
@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(kThreads) attention_cached_kernel(Operands<T> 
   const int warp = threadIdx.x / kWarp, width = lanes * kColumns;
   const T* const keys = x.k_cache + head * x.d_k;
   const T* const values = x.v_cache + head * x.d_v;
-  const int32_t* const entry = x.entry + row * x.entry_stride;
-  const int entries = x.length[row];
+  const int length = x.length[row], entries = x.window > 0 ? min(length, x.window + 1) : length;
+  const int32_t* const entry = x.entry + row * x.entry_stride + length - entries;
   const auto column = [&](int i) { return static_cast<int>(blockIdx.y) * width + (i / N * lanes + lane) * N; };
 
   float* const query = shared_memory<float>();
@@ -134,15 +134,16 @@ __global__ void __launch_bounds__(kThreads) attention_cached_kernel(Operands<T> 
 
 }  // namespace
 
-void attention_cached(Stream s, DType t, int64_t rows, int heads, int d_k, int d_v, float scale, const void* q,
-                      int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache, int64_t v_stride,
-                      const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out,
+void attention_cached(Stream s, DType t, int64_t rows, int heads, int d_k, int d_v, int window, float scale,
+                      const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache,
+                      int64_t v_stride, const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out,
                       int64_t out_stride) {
   with_type(t, [&](auto type) {
     using T = decltype(type);
     const Operands<T> x{heads,
                         d_k,
                         d_v,
+                        window,
                         scale,
                         static_cast<const T*>(q),
                         static_cast<const T*>(k_cache),

@@ -18,8 +18,8 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 3 : 4)
   q += (tile.query_begin + tile.first) * a.q_stride + head * a.d_k;
   k += tile.key_begin * a.k_stride + head * a.d_k;
   v += tile.key_begin * a.v_stride + head * a.d_v;
-  const int seen = a.causal ? min(tile.keys, tile.first + rows) : tile.keys;
-  const int seen_by_warp = first >= tile.queries ? 0 : a.causal ? min(tile.keys, first + kWarpRows) : tile.keys;
+  const int seen = a.mask.causal ? min(tile.keys, tile.first + rows) : tile.keys;
+  const int seen_by_warp = first >= tile.queries ? 0 : a.mask.causal ? min(tile.keys, first + kWarpRows) : tile.keys;
   const Keep keep(a, tile, head);
   const float scale = a.scale * kLog2E;
 
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 3 : 4)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int query = first + lane / 4 + 8 * half;
-        const int valid = (a.causal ? min(tile.keys, query + 1) : tile.keys) - key - lane % 4 * 2;
+        const int valid = (a.mask.causal ? min(tile.keys, query + 1) : tile.keys) - key - lane % 4 * 2;
         float most = largest[half];
 #pragma unroll
         for (int n = 0; n < kKeys / 8; ++n) {
@@ -114,8 +114,8 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 3 : 4)
 
 bool fits_mma(const Attention& a, std::initializer_list<const void*> tensors) {
   const auto fits = [](int64_t x, int64_t unit) { return x % unit == 0; };
-  return fits(a.d_k, 16) && fits(a.d_v, 16) && std::max(a.d_k, a.d_v) <= 128 && fits(a.q_stride, 8) &&
-         fits(a.k_stride, 8) && fits(a.v_stride, 8) && fits(a.out_stride, 8) &&
+  return a.mask.window == 0 && fits(a.d_k, 16) && fits(a.d_v, 16) && std::max(a.d_k, a.d_v) <= 128 &&
+         fits(a.q_stride, 8) && fits(a.k_stride, 8) && fits(a.v_stride, 8) && fits(a.out_stride, 8) &&
          std::all_of(tensors.begin(), tensors.end(), [](const void* x) { return aligned(x); });
 }
 

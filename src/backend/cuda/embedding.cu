@@ -12,14 +12,14 @@ int threads_of(int64_t width, int size) {
 }
 
 template <int N, class T>
-__global__ void embed_kernel(int64_t width, const float* table, const int32_t* ids, const float* sinusoids,
+__global__ void embed_kernel(int64_t width, const float* table, const int32_t* ids, const float* encodings,
                              const int32_t* positions, float factor, Dropout d, T* out) {
   const int64_t r = blockIdx.x, row = r * width;
   const int64_t id = ids[r], position = positions[r];
   for (int64_t c = threadIdx.x * N; c < width; c += blockDim.x * N) {
     float v[N] = {};
     if (position >= 0) {
-      load(sinusoids + position * width + c, v);
+      load(encodings + position * width + c, v);
       if (id >= 0) {
         float embedding[N];
         load(table + id * width + c, embedding);
@@ -125,13 +125,13 @@ int64_t index_bytes(int64_t rows) { return aligned_bytes(rows * static_cast<int6
 }  // namespace
 
 void embed(Stream s, DType t, int64_t rows, int64_t width, const float* table, const int32_t* ids,
-           const float* sinusoids, const int32_t* positions, float factor, const Dropout& d, void* out) {
+           const float* encodings, const int32_t* positions, float factor, const Dropout& d, void* out) {
   with_type(t, [&](auto type) {
-    with_vectors(aligned(table, sinusoids, out) && width % kVector == 0, [&](auto size) {
+    with_vectors(aligned(table, encodings, out) && width % kVector == 0, [&](auto size) {
       using T = decltype(type);
       constexpr int N = size;
       const Grid grid = {.x = rows, .threads = threads_of(width, N)};
-      launch("embed", s, grid, embed_kernel<N, T>, width, table, ids, sinusoids, positions, factor, d,
+      launch("embed", s, grid, embed_kernel<N, T>, width, table, ids, encodings, positions, factor, d,
              static_cast<T*>(out));
     });
   });

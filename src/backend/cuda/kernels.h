@@ -62,7 +62,7 @@ void layer_norm_backward(Stream s, DType t, int64_t rows, int64_t width, const v
 // ---- embeddings
 // -----------------------------------------------------------------------------------------------------------
 void embed(Stream s, DType t, int64_t rows, int64_t width, const float* table, const int32_t* ids,
-           const float* sinusoids, const int32_t* positions, float factor, const Dropout& d, void* out);
+           const float* encodings, const int32_t* positions, float factor, const Dropout& d, void* out);
 // dtable[ids[r]] += factor * dropout-masked dout[r], for each id in the order of its rows. room: embed_room(rows)
 // bytes.
 int64_t embed_room(int64_t rows);
@@ -94,12 +94,13 @@ int64_t attention_room(int64_t queries, int heads);
 void attention_backward(Stream s, DType t, const Attention& a, int64_t queries, int64_t keys, const void* q,
                         const void* k, const void* v, const float* logsumexp, const void* dout, float* room, void* dq,
                         void* dk, void* dv);
-void attention_cached(Stream s, DType t, int64_t rows, int heads, int d_k, int d_v, float scale, const void* q,
-                      int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache, int64_t v_stride,
-                      const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out, int64_t out_stride);
+void attention_cached(Stream s, DType t, int64_t rows, int heads, int d_k, int d_v, int window, float scale,
+                      const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache,
+                      int64_t v_stride, const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out,
+                      int64_t out_stride);
 // The composed form's mask and dropout of weights [heads, queries, keys]; see ops/heads.h.
 void mask_segments(Stream s, DType t, int heads, int64_t queries, int64_t keys, int64_t sentences,
-                   const int32_t* q_begin, const int32_t* k_begin, bool causal, const void* x, void* y);
+                   const int32_t* q_begin, const int32_t* k_begin, KeyMask mask, const void* x, void* y);
 void dropout_segments(Stream s, DType t, int heads, int64_t queries, int64_t keys, int64_t sentences,
                       const int32_t* q_begin, const int32_t* k_begin, const int64_t* weight_begin, const Dropout& d,
                       const void* x, void* y);

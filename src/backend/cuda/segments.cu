@@ -24,11 +24,11 @@ __device__ __forceinline__ int64_t sentence_of(int64_t q, int64_t sentences, con
 
 template <class T>
 __global__ void mask_segments_kernel(int64_t queries, int64_t keys, int64_t sentences, const int32_t* q_begin,
-                                     const int32_t* k_begin, bool causal, const T* x, T* y) {
+                                     const int32_t* k_begin, KeyMask mask, const T* x, T* y) {
   const int64_t row = blockIdx.x * keys, q = blockIdx.x % queries;
   const int64_t s = sentence_of(q, sentences, q_begin);
-  const int64_t begin = k_begin[s], all = k_begin[s + 1], seen = begin + q - q_begin[s] + 1;
-  const int64_t end = causal ? min(seen, all) : all;
+  const int64_t first = k_begin[s], i = q - q_begin[s];
+  const int64_t begin = first + mask.first(i), end = first + mask.end(i, k_begin[s + 1] - first);
   for (int64_t k = threadIdx.x; k < keys; k += kThreads)
     y[row + k] = k >= begin && k < end ? x[row + k] : rounded<T>(-INFINITY);
 }
@@ -54,11 +54,11 @@ __global__ void dropout_segments_kernel(int64_t queries, int64_t keys, int64_t s
 }  // namespace
 
 void mask_segments(Stream s, DType t, int heads, int64_t queries, int64_t keys, int64_t sentences,
-                   const int32_t* q_begin, const int32_t* k_begin, bool causal, const void* x, void* y) {
+                   const int32_t* q_begin, const int32_t* k_begin, KeyMask mask, const void* x, void* y) {
   with_type(t, [&](auto type) {
     using T = decltype(type);
     launch("mask_segments", s, {.x = heads * queries, .threads = kThreads}, mask_segments_kernel<T>, queries, keys,
-           sentences, q_begin, k_begin, causal, static_cast<const T*>(x), static_cast<T*>(y));
+           sentences, q_begin, k_begin, mask, static_cast<const T*>(x), static_cast<T*>(y));
   });
 }
 

@@ -18,8 +18,8 @@ namespace {
 
 void check_with_target(const Case& c) {
   const Problem p(c);
-  INFO("heads " << c.heads << ", d_k " << c.d_k << ", d_v " << c.d_v << ", causal " << c.causal << ", dropout "
-                << c.rate << ", " << name_of(c.type) << ", " << cpu::instruction_set());
+  INFO("heads " << c.heads << ", d_k " << c.d_k << ", d_v " << c.d_v << ", causal " << c.causal << ", window "
+                << c.window << ", dropout " << c.rate << ", " << name_of(c.type) << ", " << cpu::instruction_set());
   Array out = filled(c.type, p.dout.size());
   Array dq = filled(c.type, p.q.size()), dkv = filled(c.type, p.kv.size());
   std::vector<float> logsumexp(c.heads * p.q_begin.back(), kUntouched);
@@ -80,6 +80,30 @@ TEST_CASE("attention and its gradient agree with the float64 reference") {
   SECTION("a long sentence") { check({type, 1, 8, 8, causal, rate, {1100}, {1100}}); }
 }
 
+TEST_CASE("restricted attention and its gradient agree with the float64 reference") {
+  const auto type = GENERATE(DType::kF32, DType::kBF16);
+  const bool causal = GENERATE(false, true);
+  const int window = GENERATE(1, 2, 15, 40, 1000);
+  const float rate = window % 2 == 0 ? 0.1f : 0;
+  const std::vector<int32_t> lengths{1, 33, 7, 0, 65, 130, 16, 300};
+  check({type, 2, 16, 32, causal, rate, lengths, lengths, false, window});
+  check({type, 1, 21, 13, causal, 0.1f - rate, lengths, lengths, false, window});
+}
+
+// A time would depend on the machine: what is not seen may hold anything, and is not read.
+TEST_CASE("restricted attention does not compute what is outside of its window") {
+  const Case c{DType::kF32, 1, 16, 16, GENERATE(false, true), 0, {512}, {512}, false, 4};
+  Problem p(c);
+  constexpr int64_t kQuery = 300, kFar = 60;  // beyond a block of queries, its window and a vector
+  for (int64_t row = 0; row < 512; ++row)
+    if (std::abs(row - kQuery) > kFar)
+      for (int64_t i = 0; i < p.a.k_stride; ++i) p.kv.set(static_cast<size_t>(row * p.a.k_stride + i), INFINITY);
+  Array out = filled(c.type, p.dout.size());
+  std::vector<float> logsumexp(512);
+  p.attention(0, 1, out, logsumexp);
+  for (const double x : Problem::columns(out, kQuery, 1, p.a.out_stride, 0, 16)) CHECK(std::isfinite(x));
+}
+
 TEST_CASE("attention of no sentence, and of empty ones, writes nothing") {
   check({DType::kF32, 2, 16, 16, false, 0, {}, {}});
   check({DType::kF32, 2, 16, 16, true, 0.1f, {0, 0}, {0, 0}});
@@ -134,12 +158,12 @@ TEST_CASE("attention over a cache agrees with the float64 reference, whatever th
   const auto type = GENERATE(DType::kF32, DType::kBF16);
   const auto sizes =
       GENERATE(std::array<int, 3>{8, 64, 64}, std::array<int, 3>{1, 16, 24}, std::array<int, 3>{3, 21, 13});
-  const CachedProblem p(type, sizes[0], sizes[1], sizes[2]);
+  const CachedProblem p(type, sizes[0], sizes[1], sizes[2], false, GENERATE(0, 7));
   Random random(10);
   const auto run = [&](int64_t begin, int64_t end, Array& out) {
-    cpu::attention_cached(type, p.heads, p.d_k, p.d_v, p.scale, begin, end, p.q.data(), p.q_stride, p.k.data(),
-                          p.k_stride, p.v.data(), p.v_stride, p.entry.data(), p.kEntryStride, p.length.data(),
-                          out.data(), p.out_stride);
+    cpu::attention_cached(type, p.heads, p.d_k, p.d_v, p.window, p.scale, begin, end, p.q.data(), p.q_stride,
+                          p.k.data(), p.k_stride, p.v.data(), p.v_stride, p.entry.data(), p.kEntryStride,
+                          p.length.data(), out.data(), p.out_stride);
   };
   for (int64_t target : targets()) {
     const Target use(target);

@@ -43,7 +43,7 @@ inline double tolerance(DType t, double value, double largest, double part) {
 struct Head {
   int64_t queries, keys, d_k, d_v;
   double scale;
-  bool causal;
+  KeyMask mask;
   Reals q, k, v, factor;  // factor: per weight 0 or 1 / (1 - rate)
 };
 
@@ -54,15 +54,20 @@ struct Forward {
 inline Forward forward(const Head& h) {
   Forward f{Reals(h.queries * h.keys), Reals(h.queries * h.d_v), Reals(h.queries)};
   for (int64_t i = 0; i < h.queries; ++i) {
-    const int64_t seen = h.causal ? std::min(i + 1, h.keys) : h.keys;
+    const auto seen = [&](int64_t j) {
+      const int64_t distance = h.mask.causal ? i - j : std::abs(i - j);
+      return distance >= 0 && (h.mask.window == 0 || distance <= h.mask.window);
+    };
     double* p = f.p.data() + i * h.keys;
     double total = 0;
-    for (int64_t j = 0; j < seen; ++j) {
+    for (int64_t j = 0; j < h.keys; ++j) {
+      if (!seen(j)) continue;
       for (int64_t c = 0; c < h.d_k; ++c) p[j] += h.scale * h.q[i * h.d_k + c] * h.k[j * h.d_k + c];
       total += std::exp(p[j]);
     }
     f.logsumexp[i] = std::log(total);
-    for (int64_t j = 0; j < seen; ++j) {
+    for (int64_t j = 0; j < h.keys; ++j) {
+      if (!seen(j)) continue;
       p[j] = std::exp(p[j]) / total;
       for (int64_t c = 0; c < h.d_v; ++c) f.out[i * h.d_v + c] += p[j] * h.factor[i * h.keys + j] * h.v[j * h.d_v + c];
     }
@@ -109,6 +114,7 @@ struct Case {
   float rate;
   std::vector<int32_t> queries, keys;  // lengths
   bool aligned = false;                // rows begin at multiples of eight elements, if columns do
+  int window = 0;
 };
 
 struct Problem {
@@ -128,7 +134,7 @@ struct Problem {
          c.d_k,
          c.d_v,
          1 / std::sqrt(static_cast<float>(c.d_k)),
-         c.causal,
+         {c.causal, c.window},
          {c.rate, 3, 12345, 0x123456789ABCDEF0ull},
          q_stride,
          kv_stride,
@@ -154,7 +160,7 @@ struct Problem {
 
   Head head(int64_t item) const {
     const int64_t s = item / a.heads, h = item % a.heads;
-    Head x{q_begin[s + 1] - q_begin[s], k_begin[s + 1] - k_begin[s], a.d_k, a.d_v, a.scale, a.causal, {}, {}, {}, {}};
+    Head x{q_begin[s + 1] - q_begin[s], k_begin[s + 1] - k_begin[s], a.d_k, a.d_v, a.scale, a.mask, {}, {}, {}, {}};
     x.q = columns(q, q_begin[s], x.queries, a.q_stride, h * a.d_k, a.d_k);
     x.k = columns(kv, k_begin[s], x.keys, a.k_stride, h * a.d_k, a.d_k);
     x.v = columns(kv, k_begin[s], x.keys, a.v_stride, v_column() + h * a.d_v, a.d_v);
@@ -238,8 +244,9 @@ inline void check_results(const Problem& p, const Array& out, const std::vector<
 // ---- decoding: rows of one query over entries of a cache ----------------------------------------------------------
 
 struct CachedProblem {
-  CachedProblem(DType t, int heads, int d_k, int d_v, bool aligned = false)
+  CachedProblem(DType t, int heads, int d_k, int d_v, bool aligned = false, int window = 0)
       : type(t),
+        window(window),
         heads(heads),
         d_k(d_k),
         d_v(d_v),
@@ -261,9 +268,10 @@ struct CachedProblem {
     for (int64_t r = 0; r < kRows; ++r) {
       for (int64_t h = 0; h < heads; ++h) {
         INFO("row " << r << ", head " << h << ", length " << length[r]);
-        Head head{1, length[r], d_k, d_v, scale, false, {}, {}, {}, Reals(length[r], 1)};
+        const int64_t seen = window == 0 ? length[r] : std::min(length[r], window + 1);
+        Head head{1, seen, d_k, d_v, scale, {}, {}, {}, {}, Reals(seen, 1)};
         head.q = Problem::columns(q, r, 1, q_stride, h * d_k, d_k);
-        for (int64_t j = 0; j < length[r]; ++j) {
+        for (int64_t j = length[r] - seen; j < length[r]; ++j) {
           const Reals key = Problem::columns(k, entry[r * kEntryStride + j], 1, k_stride, h * d_k, d_k);
           const Reals value = Problem::columns(v, entry[r * kEntryStride + j], 1, v_stride, h * d_v, d_v);
           head.k.insert(head.k.end(), key.begin(), key.end());
@@ -276,7 +284,7 @@ struct CachedProblem {
 
   static constexpr int64_t kRows = 12, kEntries = 150, kEntryStride = 205;
   DType type;
-  int heads, d_k, d_v;
+  int window, heads, d_k, d_v;
   int64_t q_stride, k_stride, v_stride, out_stride;
   float scale = 0.25f;
   Array q, k, v;

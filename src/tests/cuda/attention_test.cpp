@@ -45,15 +45,16 @@ Results on_device(cuda::Device& device, const Problem& p) {
 
 // Tensor cores round weights to bf16.
 bool by_tensor_cores(const Case& c) {
-  return c.type == DType::kBF16 && c.aligned && c.d_k % 16 == 0 && c.d_v % 16 == 0 && std::max(c.d_k, c.d_v) <= 128;
+  return c.type == DType::kBF16 && c.aligned && c.window == 0 && c.d_k % 16 == 0 && c.d_v % 16 == 0 &&
+         std::max(c.d_k, c.d_v) <= 128;
 }
 
 void check(const Case& c) {
   const auto device = test_device();
   if (device == nullptr) return;
   const Problem p(c);
-  INFO("heads " << c.heads << ", d_k " << c.d_k << ", d_v " << c.d_v << ", causal " << c.causal << ", dropout "
-                << c.rate << ", " << name_of(c.type) << (c.aligned ? ", aligned" : ""));
+  INFO("heads " << c.heads << ", d_k " << c.d_k << ", d_v " << c.d_v << ", causal " << c.causal << ", window "
+                << c.window << ", dropout " << c.rate << ", " << name_of(c.type) << (c.aligned ? ", aligned" : ""));
   const Results r = on_device(*device, p);
   check_results(p, r.out, r.logsumexp, r.dq, r.dkv, by_tensor_cores(c) ? 1.0 / 256 : kFloat32Sums);
 }
@@ -83,6 +84,15 @@ TEST_CASE("attention by tensor cores agrees with the float64 reference", "[atten
   check({DType::kBF16, 2, 128, 128, causal, rate, {7, 64, 0, 130, 65, 1}, {64, 1, 130, 7, 0, 65}, true});
   check({DType::kBF16, 8, 16, 48, causal, rate, {33, 16}, {17, 100}, true});
   check({DType::kBF16, 1, 80, 32, causal, rate, {600}, {600}, true});
+}
+
+TEST_CASE("restricted attention on a device agrees with the float64 reference", "[attention]") {
+  const auto type = GENERATE(DType::kF32, DType::kBF16);
+  const bool causal = GENERATE(false, true);
+  const int window = GENERATE(1, 63, 64, 100);
+  const std::vector<int32_t> lengths{7, 0, 200, 65};
+  check({type, 2, 16, 16, causal, window == 64 ? 0.1f : 0, lengths, lengths, true, window});
+  check({type, 1, 5, 7, causal, 0, lengths, lengths, false, window});
 }
 
 TEST_CASE("attention of wide heads on a device agrees with the float64 reference", "[attention]") {
@@ -156,9 +166,9 @@ TEST_CASE("attention over a cache on a device agrees with the float64 reference"
     p.check(in_any_order(*device, [&](OnDevice& on) {
       Array out = filled(type, p.kRows * p.out_stride);
       void* const result = on(out);
-      cuda::attention_cached(on.stream(), type, p.kRows, p.heads, p.d_k, p.d_v, p.scale, on(p.q), p.q_stride, on(p.k),
-                             p.k_stride, on(p.v), p.v_stride, on(p.entry), p.kEntryStride, on(p.length), result,
-                             p.out_stride);
+      cuda::attention_cached(on.stream(), type, p.kRows, p.heads, p.d_k, p.d_v, p.window, p.scale, on(p.q), p.q_stride,
+                             on(p.k), p.k_stride, on(p.v), p.v_stride, on(p.entry), p.kEntryStride, on(p.length),
+                             result, p.out_stride);
       on.read(result, out);
       return out;
     }));
@@ -170,4 +180,6 @@ TEST_CASE("attention over a cache on a device agrees with the float64 reference"
   check({type, 2, 1, 1, false});
   check({type, 1, 512, 512, true});
   check({type, 1, 300, 262, false});
+  check({type, 8, 64, 64, true, 7});
+  check({type, 3, 21, 13, false, 99});
 }

@@ -35,18 +35,18 @@ TEST_CASE("cuda: scores of other sentences, or of keys behind the query, are mas
   const auto device = test_device();
   if (device == nullptr) return;
   const DType t = GENERATE(DType::kF32, DType::kBF16);
-  const bool causal = GENERATE(false, true);
+  const KeyMask mask(GENERATE(false, true), GENERATE(0, 1, 3));
   const Segments segments;
   const Array x(t, random_values(segments.size(), 1));
   Array expected = x;
   segments.for_each([&](size_t i, int64_t, size_t, int64_t q, int64_t k) {
-    if (k < 0 || (causal && k > q)) expected.set(i, -kInf);
+    if (k < 0 || (mask.causal && k > q) || (mask.window > 0 && std::abs(k - q) > mask.window)) expected.set(i, -kInf);
   });
   const Array y = in_any_order(*device, [&](OnDevice& on) {
     Array y = x;
     void* const at = on(x);
     cuda::mask_segments(on.stream(), t, segments.kHeads, segments.kQueries, segments.kKeys, segments.kSentences,
-                        on(segments.q_begin), on(segments.k_begin), causal, at, at);
+                        on(segments.q_begin), on(segments.k_begin), mask, at, at);
     on.read(at, y);
     return y;
   });

@@ -21,6 +21,19 @@ std::string complaint(const std::string& json) {
   return "accepted";
 }
 
+// All that a file may name.
+ModelConfig unusual_config() {
+  ModelConfig c = small_config();
+  c.attention = "dot";
+  c.attention_window = 5;
+  c.encoder_layer = "recurrent";
+  c.decoder_layer = "convolution";
+  c.kernel_width = 5;
+  c.train_positions = true;
+  c.max_positions = 300;
+  return c;
+}
+
 }  // namespace
 
 TEST_CASE("a configuration survives JSON", "[nn]") {
@@ -36,6 +49,13 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
   c.tied_embeddings = false;
   c.norm = "pre";
   c.activation = "swiglu";
+  c.attention = "dot";
+  c.attention_window = 9;
+  c.encoder_layer = "convolution";
+  c.decoder_layer = "recurrent";
+  c.kernel_width = 4;
+  c.train_positions = true;
+  c.max_positions = 77;
   c.target_trees = true;
   c.dropout = 0.3;
   c.dropout_attention = 0.1;
@@ -58,9 +78,21 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
   CHECK(explicit_widths.dim_value == 64);
 }
 
+TEST_CASE("a file names later options only where they are not the default, so that older ones are read", "[nn]") {
+  const auto stored = nlohmann::json::parse(small_config().to_json());
+  CHECK(stored.contains("transformer-norm"));
+  for (const char* later : {"transformer-attention", "transformer-attention-window", "transformer-encoder-layer",
+                            "transformer-decoder-layer", "transformer-kernel-width",
+                            "transformer-train-position-embeddings", "transformer-max-positions"}) {
+    INFO(later);
+    CHECK_FALSE(stored.contains(later));
+    CHECK(nlohmann::json::parse(unusual_config().to_json()).contains(later));
+  }
+}
+
 TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
-  ModelConfig c = small_config();
-  const auto good = nlohmann::json::parse(c.to_json());
+  const auto usual = nlohmann::json::parse(small_config().to_json());
+  const auto good = nlohmann::json::parse(unusual_config().to_json());
   CHECK(complaint(good.dump()) == "accepted");
   for (const char* text : {"", "{", "[]", "null", "1", "\"text\"", "{}", "\xff\xfe", "{\"dim-emb\": }"})
     CHECK(complaint(text) != "accepted");
@@ -68,10 +100,10 @@ TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
     INFO(key);
     auto json = good;
     json.erase(key);
-    if (key == "target-trees")  // files of earlier versions lack it
-      CHECK(!ModelConfig::from_json(json.dump(), "m").target_trees);
-    else
+    if (usual.contains(key))
       CHECK(complaint(json.dump()).find("'" + key + "'") != std::string::npos);
+    else
+      CHECK(complaint(json.dump()) == "accepted");
     for (const nlohmann::json& wrong : {nlohmann::json(nullptr), nlohmann::json("x"), nlohmann::json::array({1}),
                                         nlohmann::json::object(), nlohmann::json(-1), nlohmann::json(1e300),
                                         nlohmann::json(INT64_MAX), nlohmann::json(UINT64_MAX), nlohmann::json(2.5)}) {
@@ -102,9 +134,15 @@ TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
                                                            {"source-eos-id", 31},
                                                            {"transformer-dropout", 1.0},
                                                            {"transformer-dropout-attention", 1.5},
+                                                           {"transformer-attention", "cosine"},
+                                                           {"transformer-attention-window", 1 << 21},
+                                                           {"transformer-encoder-layer", "dense"},
+                                                           {"transformer-decoder-layer", "attention"},
+                                                           {"transformer-kernel-width", 0},
+                                                           {"transformer-max-positions", 1},
                                                            {"transformer-norm", "both"},
                                                            {"transformer-ffn-activation", "tanh"}}) {
-    auto json = good;
+    auto json = usual.contains(key) ? usual : good;
     json[key] = value;
     INFO(key << " " << value.dump());
     CHECK(complaint(json.dump()) != "accepted");
@@ -120,9 +158,17 @@ TEST_CASE("sizes that do not fit together are the user's errors", "[nn]") {
     CHECK_THROWS_AS(changed.validate(), UserError);
   };
   refused([](ModelConfig& m) { m.dim_emb = 25; });
+  c.dim_emb = 25;
+  c.train_positions = true;  // only sines and cosines come in pairs
+  CHECK_NOTHROW(c.validate());
+  c = small_config();
   refused([](ModelConfig& m) { m.dim_key = 0, m.heads = 5; });
   refused([](ModelConfig& m) { m.source_vocabulary = 30; });
   refused([](ModelConfig& m) { m.tied_embeddings = false; });
+  CHECK_NOTHROW(c.validate_for_devices());
+  c.decoder_layer = "recurrent";
+  CHECK_NOTHROW(c.validate());
+  CHECK_THROWS_AS(c.validate_for_devices(), UserError);
   c.dim_key = c.dim_value = 0;
   c.heads = 4;
   CHECK_NOTHROW(c.validate());

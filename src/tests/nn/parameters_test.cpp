@@ -96,6 +96,17 @@ TEST_CASE("options add the parameters they need", "[nn]") {
   c.activation = "swiglu";  // a third matrix and its bias in each feed-forward layer
   CHECK(declared(c) == count + 12 * (512 * 2048 + 2048));
   c = base;
+  c.encoder_layer = "convolution";  // a matrix over k positions in place of four, and a bias
+  c.kernel_width = 5;
+  CHECK(declared(c) == count + 6 * (5 * 512 * 512 + 512 - 4 * 512 * 512));
+  c = base;
+  c.decoder_layer = "recurrent";  // two matrices and a bias
+  CHECK(declared(c) == count + 6 * (2 * 512 * 512 + 512 - 4 * 512 * 512));
+  c = base;
+  c.train_positions = true;  // a table for each stack
+  c.max_positions = 300;
+  CHECK(declared(c) == count + 2 * 300 * 512);
+  c = base;
   c.tied_embeddings_all = false;
   c.source_vocabulary = 1000;
   CHECK(declared(c) == count + 1000 * 512);
@@ -134,6 +145,7 @@ TEST_CASE("initialisation", "[nn]") {
   c.dim_key = c.dim_value = 16;
   c.enc_depth = 3;
   c.source_vocabulary = c.target_vocabulary = 500;
+  c.train_positions = true;
   TestModel model(c), again(c), other(c);
   model.transformer.initialise(model.parameters, 7, false);
   again.transformer.initialise(again.parameters, 7, false);
@@ -151,7 +163,7 @@ TEST_CASE("initialisation", "[nn]") {
     for (const auto& e : p.entries()) {
       INFO(e.name);
       const auto values = p.values(e);
-      if (e.name == "embedding.weight") {
+      if (e.name.ends_with("embedding.weight")) {
         CHECK(mean_square(values) == Approx(1.0 / c.dim_emb).epsilon(0.03));
         double fourth = 0;
         for (const float v : values) fourth += std::pow(static_cast<double>(v), 4) / static_cast<double>(values.size());

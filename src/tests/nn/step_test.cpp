@@ -44,11 +44,12 @@ std::vector<float> stepwise(TestModel& model, const Sentences& sources, const Se
   std::vector<std::vector<std::byte>> keys, values;
   std::vector<Transformer::LayerCache> caches;
   for (int i = 0; i < c.dec_depth; ++i) {
-    keys.emplace_back(static_cast<size_t>(capacity * c.heads * c.d_k() * element), std::byte{0xFF});
-    values.emplace_back(static_cast<size_t>(capacity * c.heads * c.d_v() * element), std::byte{0xFF});
+    const auto [key, value] = model.transformer.cache_widths();
+    keys.emplace_back(static_cast<size_t>(capacity * key * element), std::byte{0xFF});
+    values.emplace_back(static_cast<size_t>(capacity * value * element), std::byte{0xFF});
   }
   for (size_t i = 0; i < keys.size(); ++i)
-    caches.push_back({keys[i].data(), values[i].data(), source_keys_values[i].data()});
+    caches.push_back({{keys[i].data(), values[i].data()}, source_keys_values[i].data()});
 
   std::vector<std::vector<int32_t>> history(hypotheses);
   std::vector<std::vector<float>> losses(hypotheses);
@@ -92,11 +93,18 @@ std::vector<float> stepwise(TestModel& model, const Sentences& sources, const Se
 
 TEST_CASE("decoding steps give the training graph's probabilities", "[nn]") {
   ModelConfig c = small_config();
+  const int beam = GENERATE(1, 3);
   c.norm = GENERATE(std::string("post"), std::string("pre"));
   c.activation = c.norm == "post" ? "relu" : "swiglu";
-  const int beam = GENERATE(1, 3);
+  c.train_positions = c.norm == "pre";
+  c.max_positions = 90;
+  c.attention = beam == 1 ? "scaled-dot" : "dot";
+  c.attention_window = beam == 1 ? 0 : 3;
+  c.decoder_layer = GENERATE(std::string("self-attention"), std::string("convolution"), std::string("recurrent"));
+  c.encoder_layer = c.decoder_layer;
+  c.kernel_width = 3 + beam;
   const bool fusion = GENERATE(true, false);
-  CAPTURE(c.norm, beam, fusion);
+  CAPTURE(c.norm, beam, fusion, c.decoder_layer);
   TestModel model(c);
   const auto sources = random_sentences({5, 1, 12}, c.source_vocabulary, c.source_eos, 1);
   std::vector<int> lengths;

@@ -17,7 +17,8 @@ PairInput random_batch(const ModelConfig& c, uint64_t seed = 1) {
               random_sentences(kTargetLengths, c.target_vocabulary, c.eos, seed + 1));
 }
 
-std::vector<ModelConfig> variants() {
+// Also layers that devices do not compute.
+std::vector<ModelConfig> variants(bool on_host = true) {
   std::vector<ModelConfig> all;
   for (const char* norm : {"post", "pre"})
     for (const char* activation : {"relu", "gelu", "swiglu"}) {
@@ -32,6 +33,19 @@ std::vector<ModelConfig> variants() {
   all[3].enc_depth = 0;
   all[4].dim_key = all[4].dim_value = 0;
   all[4].heads = 1;
+  all[5].train_positions = true;
+  all[5].max_positions = 80;
+  all[0].attention_window = 15;  // two layers reach the whole of a sentence whose tokens all matter to its last
+  all[4].attention = "dot";
+  if (on_host)
+    for (const auto& [encoder, decoder] :
+         {std::pair("convolution", "recurrent"), std::pair("recurrent", "convolution")}) {
+      ModelConfig c = small_config();
+      c.encoder_layer = encoder;
+      c.decoder_layer = decoder;
+      c.kernel_width = 13;
+      all.push_back(c);
+    }
   return all;
 }
 
@@ -96,7 +110,7 @@ TEST_CASE("bf16 follows f32", "[nn]") {
   // Stated bounds: 2% of the loss, and gradients whose direction differs by a cosine of at least 0.98.
   const auto backend = GENERATE(host_backend(), test_device());
   if (backend == nullptr || (backend->on_host() && compute_types().size() == 1)) return;
-  for (const ModelConfig& c : variants()) {
+  for (const ModelConfig& c : variants(backend->on_host())) {
     INFO(title(c) << " on " << backend->name());
     TestModel model(c), there(c, 1, backend);
     const PairInput batch = random_batch(c);

@@ -36,7 +36,8 @@ struct Layout {
 };
 
 // Equation 1 of "Attention Is All You Need" for each sentence and head, with factors of dropout on the weights.
-Values attention_of(const std::vector<Values>& x, const Layout& a, const Lengths& l, bool causal, float rate) {
+Values attention_of(const std::vector<Values>& x, const Layout& a, const Lengths& l, KeyMask mask, float rate,
+                    double factor) {
   const Values q_begin = begins(l.queries), k_begin = begins(l.keys), w_begin = weight_begins(l);
   const auto weights_of_head = static_cast<int64_t>(w_begin.back());
   const Values factors = case_dropout(rate, 1, a.heads * weights_of_head);
@@ -48,12 +49,15 @@ Values attention_of(const std::vector<Values>& x, const Layout& a, const Lengths
   for (size_t s = 0; s < l.queries.size(); ++s)
     for (int h = 0; h < a.heads; ++h)
       for (int i = 0; i < l.queries[s]; ++i) {
-        const int seen = causal ? std::min(i + 1, l.keys[s]) : l.keys[s];
+        const int seen = l.keys[s];
         Values scores(static_cast<size_t>(seen));
-        for (int j = 0; j < seen; ++j)
+        for (int j = 0; j < seen; ++j) {
           for (int d = 0; d < a.d_k; ++d)
             scores[static_cast<size_t>(j)] +=
-                at(a.q, q_begin[s] + i, h * a.d_k + d) * at(a.k, k_begin[s] + j, h * a.d_k + d) / std::sqrt(a.d_k);
+                at(a.q, q_begin[s] + i, h * a.d_k + d) * at(a.k, k_begin[s] + j, h * a.d_k + d) * factor;
+          if ((mask.causal && j > i) || (mask.window > 0 && std::abs(i - j) > mask.window))
+            scores[static_cast<size_t>(j)] = -kInf;
+        }
         double sum = 0;
         const double high = seen == 0 ? 0 : *std::ranges::max_element(scores);
         for (double& v : scores) sum += v = std::exp(v - high);
@@ -69,8 +73,11 @@ Values attention_of(const std::vector<Values>& x, const Layout& a, const Lengths
   return y;
 }
 
-OpCase attention_case(const Layout& a, const Lengths& l, bool causal, float rate) {
-  OpCase c{.name = "attention " + a.name + (causal ? " causal" : "") + (rate > 0 ? " dropout" : "")};
+// factor 0: the usual one.
+OpCase attention_case(const Layout& a, const Lengths& l, KeyMask mask, float rate, float factor = 0) {
+  OpCase c{.name = "attention " + a.name + (mask.causal ? " causal" : "") +
+                   (mask.window > 0 ? " window " + std::to_string(mask.window) : "") + (rate > 0 ? " dropout" : "") +
+                   (factor > 0 ? " factor" : "")};
   const auto rows = static_cast<int64_t>(begins(l.queries).back()), keys = static_cast<int64_t>(begins(l.keys).back());
   for (size_t i = 0; i < a.widths.size(); ++i)
     c.arguments.push_back(input({i == a.q.argument ? rows : keys, a.widths[i]}));
@@ -83,16 +90,18 @@ OpCase attention_case(const Layout& a, const Lengths& l, bool causal, float rate
     x[0].graph().next_dropout_place();  // the second place
     return attention(columns(x[a.q.argument], a.q.column, a.heads * a.d_k),
                      columns(x[a.k.argument], a.k.column, a.heads * a.d_k),
-                     columns(x[a.v.argument], a.v.column, a.heads * a.d_v), a.heads, segments, causal, rate);
+                     columns(x[a.v.argument], a.v.column, a.heads * a.d_v), a.heads, segments, mask, rate, factor);
   };
-  c.reference = [=](const std::vector<Values>& x) { return attention_of(x, a, l, causal, rate); };
+  c.reference = [=](const std::vector<Values>& x) {
+    return attention_of(x, a, l, mask, rate, factor > 0 ? factor : 1 / std::sqrt(a.d_k));
+  };
   c.slack = 4;
   return c;
 }
 
 // Rows of a beam: each writes its key and value to a slot and attends to a list of cache rows.
 OpCase cached_attention_case(int heads, int d_k, int d_v, const std::vector<std::vector<int>>& entries,
-                             const std::vector<int>& slots, int64_t capacity) {
+                             const std::vector<int>& slots, int64_t capacity, int window = 0, float factor = 0) {
   const int64_t keys = heads * d_k, values = heads * d_v, width = 2 * keys + values;
   const auto rows = static_cast<int64_t>(slots.size());
   size_t stride = 1;
@@ -111,7 +120,9 @@ OpCase cached_attention_case(int heads, int d_k, int d_v, const std::vector<std:
                  integers(Values(slots.begin(), slots.end())),
                  {.shape = {rows, static_cast<int64_t>(stride)}, .kind = Argument::Kind::kI32, .values = entry},
                  integers(length)};
-  c.build = [=](std::span<const Expr> x) { return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5], heads); };
+  c.build = [=](std::span<const Expr> x) {
+    return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5], heads, window, factor);
+  };
   c.reference = [=](const std::vector<Values>& x) {
     Values k = x[1], v = x[2];
     for (size_t r = 0; r < slots.size(); ++r) {
@@ -125,18 +136,19 @@ OpCase cached_attention_case(int heads, int d_k, int d_v, const std::vector<std:
       for (int h = 0; h < heads; ++h) {
         Values weights;
         double sum = 0;
-        for (const int row : entries[r]) {
+        const size_t all = entries[r].size(), seen = window > 0 ? std::min(all, static_cast<size_t>(window) + 1) : all;
+        for (const int row : std::span(entries[r]).last(seen)) {
           double score = 0;
           for (int d = 0; d < d_k; ++d)
             score += x[0][r * static_cast<size_t>(width) + static_cast<size_t>(h * d_k + d)] *
                      k[static_cast<size_t>(row * keys + h * d_k + d)];
-          weights.push_back(std::exp(score / std::sqrt(d_k)));
+          weights.push_back(std::exp(score * (factor > 0 ? factor : 1 / std::sqrt(d_k))));
           sum += weights.back();
         }
         for (size_t j = 0; j < weights.size(); ++j)
           for (int d = 0; d < d_v; ++d)
             y[r * static_cast<size_t>(values) + static_cast<size_t>(h * d_v + d)] +=
-                weights[j] / sum * v[static_cast<size_t>(entries[r][j] * values + h * d_v + d)];
+                weights[j] / sum * v[static_cast<size_t>(entries[r][all - seen + j] * values + h * d_v + d)];
       }
     return y;
   };
@@ -188,6 +200,13 @@ std::vector<OpCase> attention_cases() {
     cases.push_back(attention_case(across, cross, false, rate));
     cases.push_back(attention_case(apart, cross, false, rate));
   }
+  for (const int window : {1, 2, 7}) {
+    cases.push_back(attention_case(packed, self, {false, window}, 0.3f));
+    cases.push_back(attention_case(apart, self, {true, window}, 0));
+    cases.push_back(attention_case(packed, {{65}, {65}}, {window == 2, window}, 0));
+  }
+  cases.push_back(attention_case(packed, self, true, 0, 0.7f));
+  cases.push_back(attention_case(across, cross, false, 0.3f, 0.7f));
   // The same columns in more than one role, and columns that nobody reads.
   cases.push_back(
       attention_case({"of one tensor three times", {12}, {0, 0}, {0, 0}, {0, 0}, 2, 6, 6}, self, true, 0.3f));
@@ -226,6 +245,8 @@ std::vector<OpCase> attention_cases() {
       cached_attention_case(3, 7, 5, {{4, 2, 7}, {4, 2, 0}, {9}, {1, 3, 5, 6, 8}, {4, 9}}, {7, 0, 9, 8, -1}, 10));
   cases.push_back(cached_attention_case(2, 4, 8, {{}, {3}}, {-1, 3}, 5));  // a row without history: zeros
   cases.push_back(cached_attention_case(2, 4, 8, {}, {}, 5));
+  cases.push_back(cached_attention_case(3, 7, 5, {{4, 2, 7}, {4, 2, 0}, {9}, {1, 3, 5, 6, 8}, {4, 9}}, {7, 0, 9, 8, -1},
+                                        10, 2, 0.9f));
   return cases;
 }
 

@@ -30,8 +30,8 @@ TEST_CASE("every op has a case", "[ops]") {
   const auto defined = defined_ops();
   REQUIRE(defined.size() >= 25);
   std::set<std::string> used;
-  for (const auto& cases :
-       {basic_cases(), elementwise_cases(), linear_cases(), normalize_cases(), attention_cases(), text_cases()})
+  for (const auto& cases : {basic_cases(), elementwise_cases(), linear_cases(), normalize_cases(), attention_cases(),
+                            layer_cases(), text_cases()})
     for (const OpCase& c : cases) used.merge(ops_of(c));
   for (const auto& name : defined) {
     INFO(name);

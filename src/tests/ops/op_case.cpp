@@ -230,7 +230,7 @@ namespace {
 // Where there is no host to compare with: float16 on a device.
 void check_f16(const OpCase& c) {
   const auto device = test_device();
-  if (device == nullptr) return;
+  if (device == nullptr || c.host_only) return;
   INFO(c.name << " f16 on " << device->name());
   const auto data = data_of(c, DType::kF16);
   std::vector<Values> arguments;
@@ -288,7 +288,7 @@ void check_case(const OpCase& c) {
         CHECK((evaluate(c, data, {t.dtype, fusion, threads}) == result));
       }
       const auto device = test_device();
-      if (device == nullptr) continue;
+      if (device == nullptr || c.host_only) continue;
       INFO("on " << device->name());
       const Setting there{t.dtype, fusion, 1, device};
       const Outcome computed = evaluate(c, data, there);

@@ -41,6 +41,7 @@ struct OpCase {
   double slack = 1;             // factor of the tolerances below: for results of several roundings
   double unit = 0;              // errors are taken relative to this where all reference values are smaller
   bool rounds_to_bf16 = false;  // also where the compute dtype is float32
+  bool host_only = false;       // not computed on devices
   bool kinked =
       false;  // without fusion, rounding to bf16 may move a value across the kink of a ReLU: no gradient there
 };
@@ -65,7 +66,8 @@ std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> linear_cases();
 std::vector<OpCase> normalize_cases();
 std::vector<OpCase> attention_cases();
-std::vector<OpCase> text_cases();  // embedding, losses, the best tokens
+std::vector<OpCase> layer_cases();  // convolution and recurrence
+std::vector<OpCase> text_cases();   // embedding, losses, the best tokens
 
 // The dropout mask of a case's runtime at a place, as factors.
 Values case_dropout(float rate, uint32_t place, int64_t elements);

@@ -137,12 +137,13 @@ TEST_CASE("the profile counts the products of attention by the sentences' length
   const std::vector<float> qkv(static_cast<size_t>(tokens * 3 * 8), 0.1f);
   const std::vector<int32_t> begin{0, 2, 5};
   const std::vector<int64_t> weights{0, 4, 13};
-  const bool causal = GENERATE(false, true);
+  // The pairs of a query and a key that it sees.
+  const auto [mask, pairs] = GENERATE(std::pair(KeyMask(), 4 + 9), std::pair(KeyMask(true), 3 + 6),
+                                      std::pair(KeyMask(false, 1), 4 + 7), std::pair(KeyMask(true, 1), 3 + 5));
   Graph graph(runtime, fusion_rules());
   const Expr x = graph.input({{tokens, 24}, DType::kF32}, qkv.data());
   const Expr begins = graph.input({{3}, DType::kI32}, begin.data());
   const Segments segments{begins, begins, graph.input({{3}, DType::kI64}, weights.data())};
-  graph.run({attention(columns(x, 0, 8), columns(x, 8, 8), columns(x, 16, 8), 2, segments, causal, 0)});
-  const double pairs = causal ? 3 + 6 : 4 + 9;
+  graph.run({attention(columns(x, 0, 8), columns(x, 8, 8), columns(x, 16, 8), 2, segments, mask, 0)});
   CHECK(runtime.profile.ops().at("attention").flops == 2 * pairs * 2 * (4 + 4));  // two heads of d_k = d_v = 4
 }

@@ -11,13 +11,14 @@
 namespace nmt::testing {
 namespace {
 
-OpCase embed_case(int64_t vocabulary, int64_t width, const Values& ids, const Values& positions, float rate) {
+OpCase embed_case(int64_t vocabulary, int64_t width, const Values& ids, const Values& positions, float rate,
+                  Argument::Kind encodings = Argument::Kind::kF32) {
   constexpr float kFactor = 1.75f;
   constexpr int64_t kLongest = 9;
   OpCase c{.name = "embed " + std::to_string(ids.size()) + " ids" + (rate > 0 ? " dropout" : "")};
   c.arguments = {parameter({vocabulary, width}),
                  integers(ids),
-                 {.shape = {kLongest, width}, .kind = Argument::Kind::kF32},
+                 {.shape = {kLongest, width}, .kind = encodings},
                  integers(positions)};
   c.build = [=](std::span<const Expr> x) {
     x[0].graph().next_dropout_place();  // the second place
@@ -176,6 +177,9 @@ std::vector<OpCase> text_cases() {
     cases.push_back(embed_case(13, 33, {-1}, {0}, rate));
     cases.push_back(embed_case(13, 65, {}, {}, rate));
     cases.push_back(embed_case(11, 33, many, positions, rate));
+    cases.push_back(
+        embed_case(13, 7, {0, 12, 5, 5, -1, 5, 0}, {0, 1, 2, 3, 0, 1, 8}, rate, Argument::Kind::kParameter));
+    cases.push_back(embed_case(11, 32, many, positions, rate, Argument::Kind::kParameter));
   }
   for (const float smoothing : {0.f, 0.1f})
     for (const bool tokens : {false, true}) {

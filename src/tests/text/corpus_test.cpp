@@ -278,7 +278,7 @@ TEST_CASE("a validation set keeps every pair") {
   write_text(folder / "t", "1\n2\n\n3 4\n5\n");
   const auto vocab = NumberVocab::make();
   const BatchLimits limits{.sentences = 2, .source_words = 6, .target_words = 6};
-  const auto text = ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 2);
+  const auto text = ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 2);
   CHECK(text.source.size() == 5);
   CHECK(text.target[3] == "3 4");
   std::vector<int64_t> seen;
@@ -295,9 +295,13 @@ TEST_CASE("a validation set keeps every pair") {
   }
   std::sort(seen.begin(), seen.end());
   CHECK(seen == std::vector<int64_t>{0, 1, 2, 3, 4});
+  CHECK(contains(message_of([&] {
+                   ParallelText::read({folder / "t", folder / "s"}, *vocab, *vocab, limits, 9, 2);
+                 }),
+                 folder / "s" + ":1: the sentence has 9 tokens and an end token, but the model has only 9 positions"));
   write_text(folder / "t", "");
   write_text(folder / "s", "");
-  CHECK_THROWS_AS(ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 1), UserError);
+  CHECK_THROWS_AS(ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 1), UserError);
 }
 
 TEST_CASE("several pairs of files are one corpus; compressed files are files") {

@@ -67,7 +67,10 @@ PairInput read_pairs(const std::string& path, const ModelConfig& config) {
     target.add(std::string_view(line).substr(tab + 1), config.eos, where);
   }
   require(target.begin.size() > 1, "{}: no sentence pairs", path);
-  return {source.ids, source.begin, target.ids, target.begin};
+  PairInput pairs(source.ids, source.begin, target.ids, target.begin);
+  require(std::max(pairs.source.longest(), pairs.target.longest()) <= config.longest(),
+          "{}: a sentence is longer than the model's {} positions", path, config.longest());
+  return pairs;
 }
 
 // Larger than a trained model's start, so that attention and predictions are far from uniform, and nothing is zero.

@@ -1,0 +1,122 @@
+#include "ops/convolution.h"
+
+#include <algorithm>
+
+#include "backend/cpu/kernels.h"
+#include "base/error.h"
+#include "graph/basic_ops.h"
+#include "graph/runtime.h"
+
+namespace nmt {
+namespace {
+
+constexpr int64_t kSentences = 8;  // of a task
+
+int64_t bytes_of(const Tensor& x, int64_t elements) { return elements * static_cast<int64_t>(size_of(x.dtype())); }
+
+// f(r, part, other): part `part` of y[r] is x[other], for the sentences begin .. end.
+template <class F>
+void for_neighbours(const int32_t* begins, int64_t begin, int64_t end, int first, int count, F f) {
+  for (int64_t s = begin; s < end; ++s)
+    for (int64_t r = begins[s]; r < begins[s + 1]; ++r)
+      for (int part = 0; part < count; ++part)
+        if (const int64_t other = r + first + part; other >= begins[s] && other < begins[s + 1]) f(r, part, other);
+}
+
+void check_begins(std::string_view op, const Spec& x, const Spec& begin, int count) {
+  check_activation(op, x);
+  check(
+      x.shape.rank() == 2 && begin.shape.rank() == 1 && begin.shape[0] >= 1 && begin.dtype == DType::kI32 && count > 0,
+      "{}: {} of {}, begins {}", op, count, x.shape.str(), begin.shape.str());
+}
+
+}  // namespace
+
+Expr neighbours(Expr x, Expr begin, int first, int count) {
+  return x.graph().append(Neighbours{first, count}, {x, begin});
+}
+Expr cached_neighbours(Expr x, Expr cache, Expr slot, Expr entry, Expr length, int count) {
+  return x.graph().append(CachedNeighbours{count}, {x, cache, slot, entry, length});
+}
+
+std::vector<Spec> Neighbours::infer(std::span<const Spec> in) const {
+  check_begins(kName, in[0], in[1], count);
+  return {{{in[0].shape[0], in[0].shape[1] * count}, in[0].dtype}};
+}
+
+void Neighbours::backward(Backprop& b) const {
+  if (b.wants(0)) b.add(0, b.graph().append(NeighboursGradient{first, count}, {b.gradient(), b.input(1)}));
+}
+
+void Neighbours::cpu(const Launch& l) const {
+  const Tensor &x = l.in[0], &y = l.out[0];
+  const auto* begins = l.in[1].as<int32_t>();
+  const int64_t width = x.shape()[1];
+  l.runtime.pool().parallel_for(l.in[1].elements() - 1, kSentences, [&](int64_t begin, int64_t end) {
+    const int64_t rows = begins[end] - begins[begin];
+    std::fill_n(y.at(begins[begin] * count * width), bytes_of(y, rows * count * width), std::byte{0});
+    for_neighbours(begins, begin, end, first, count, [&](int64_t r, int part, int64_t other) {
+      std::copy_n(x.at(other * width), bytes_of(x, width), y.at((r * count + part) * width));
+    });
+  });
+}
+
+std::vector<Spec> NeighboursGradient::infer(std::span<const Spec> in) const {
+  check_begins(kName, in[0], in[1], count);
+  return {{{in[0].shape[0], in[0].shape[1] / count}, in[0].dtype}};
+}
+
+void NeighboursGradient::backward(Backprop&) const {
+  check(false, "{}: the gradient of a gradient is not taken", kName);
+}
+
+void NeighboursGradient::cpu(const Launch& l) const {
+  const Tensor &dy = l.in[0], &dx = l.out[0];
+  const auto* begins = l.in[1].as<int32_t>();
+  const int64_t width = dx.shape()[1];
+  l.runtime.pool().parallel_for(l.in[1].elements() - 1, kSentences, [&](int64_t begin, int64_t end) {
+    const int64_t rows = begins[end] - begins[begin];
+    std::fill_n(dx.at(begins[begin] * width), bytes_of(dx, rows * width), std::byte{0});
+    for_neighbours(begins, begin, end, first, count, [&](int64_t r, int part, int64_t other) {
+      cpu::add(dx.dtype(), 0, width, dx.at(other * width), dy.at((r * count + part) * width), dx.at(other * width));
+    });
+  });
+}
+
+void check_cache(std::string_view op, const Spec& x, const Spec& cache, const Spec& slot, const Spec& entry,
+                 const Spec& length) {
+  check_activation(op, x);
+  const int64_t rows = x.shape[0];
+  check(x.shape.rank() == 2 && cache.shape.rank() == 2 && cache.shape[1] == x.shape[1] && cache.dtype == x.dtype &&
+            slot.shape == Shape{rows} && entry.shape.rank() == 2 && entry.shape[0] == rows &&
+            length.shape == Shape{rows} && slot.dtype == DType::kI32 && entry.dtype == DType::kI32 &&
+            length.dtype == DType::kI32,
+        "{}: {}, cache {}, entries {}", op, x.shape.str(), cache.shape.str(), entry.shape.str());
+}
+
+void write_cache(const Tensor& x, const Tensor& cache, const int32_t* slot) {
+  const int64_t width = x.shape()[1];
+  for (int64_t r = 0; r < x.shape()[0]; ++r)
+    if (slot[r] >= 0) std::copy_n(x.at(r * width), bytes_of(x, width), cache.at(slot[r] * width));
+}
+
+std::vector<Spec> CachedNeighbours::infer(std::span<const Spec> in) const {
+  check_cache(kName, in[0], in[1], in[2], in[3], in[4]);
+  return {{{in[0].shape[0], in[0].shape[1] * count}, in[0].dtype}};
+}
+
+void CachedNeighbours::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
+
+void CachedNeighbours::cpu(const Launch& l) const {
+  const Tensor &x = l.in[0], &cache = l.in[1], &y = l.out[0];
+  const auto *entry = l.in[3].as<int32_t>(), *length = l.in[4].as<int32_t>();
+  const int64_t width = x.shape()[1], stride = l.in[3].shape()[1];
+  write_cache(x, cache, l.in[2].as<int32_t>());
+  std::fill_n(y.as<std::byte>(), y.spec.bytes(), std::byte{0});
+  for (int64_t r = 0; r < x.shape()[0]; ++r)
+    for (int64_t part = std::max(0, count - length[r]); part < count; ++part)
+      std::copy_n(cache.at(entry[r * stride + length[r] - count + part] * width), bytes_of(x, width),
+                  y.at((r * count + part) * width));
+}
+
+}  // namespace nmt
