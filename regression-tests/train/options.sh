@@ -59,6 +59,7 @@ shuffle                     | model | | --shuffle none
 shuffle-memory              | code  | --tempdir nowhere | --shuffle-memory 0
 skip-factor                 | model | | --skip-factor 1
 skip-limit                  | code  | --skip-factor 0.5 | --skip-limit 1
+target-trees                | code  | | --target-trees
 task                        | log   | --dim-emb 16 --after 1u | --task transformer-tiny
 tempdir                     | code  | --shuffle-memory 0 | --tempdir nowhere
 tied-embeddings             | model | --no-tied-embeddings-all | --no-tied-embeddings
