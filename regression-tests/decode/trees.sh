@@ -59,7 +59,7 @@ a=$(parse --quiet --scores < one | cut -f 1) b=$(parse --quiet --score-targets o
 awk -v a="$a" -v b="$b" 'BEGIN { print (a - b < 1e-4 && b - a < 1e-4 ? "equal" : a " and " b) }'
 
 echo "# free"
-parse --quiet --trees free < odd > free
+parse --quiet --free-trees < odd > free
 wc -l < free
 "$NMT_BIN/nmt-vocab" delinearise --words odd --input free 2>&1 > /dev/null | grep -c 'repair makes a tree'
 

@@ -29,7 +29,7 @@ struct DecodeOptions {
   LineLimits batch;
   int maxi_batch = 1000, threads = 0;
   std::vector<std::string> devices = {"auto"};
-  bool scores = false, quiet = false, profile = false;
+  bool free_trees = false, scores = false, quiet = false, profile = false;
 
   void declare(Options& o) {
     o.group("Model");
@@ -47,9 +47,9 @@ struct DecodeOptions {
     o.add("score-targets", score_targets,
           "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
     search.declare(o);
-    o.add("trees", trees,
-          "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens; free: any tokens")
-        .choices({"brackets", "tokens", "free"});
+    o.add("trees", trees, "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens")
+        .choices({"brackets", "tokens"});
+    o.add("free-trees", free_trees, "Let a parser write any tokens, which need be no tree of the line's words");
     batch.declare(o);
     o.add("maxi-batch", maxi_batch, "Lines read ahead and sorted by length; fewer where no more are there yet")
         .range(1, 1e7);
@@ -249,12 +249,13 @@ void decode(DecodeOptions options, Options& declared) {
     unless_given("beam-size", options.search.beam, parsing.beam);
     unless_given("alpha", options.search.alpha, parsing.alpha);
     unless_given("max-length-extra", options.search.max_extra, parsing.max_extra);
-    if (options.trees != "free") options.search.trees = &*trees;
+    if (!options.free_trees) options.search.trees = &*trees;
     require(!shortlist, "--shortlist is for translation; {} is a parser, whose tokens are few", paths[0]);
   }
-  require(trees || !declared.find("trees")->given(), "--trees is for parsers; {} was not trained with --target-trees",
-          paths[0]);
-  const bool brackets = options.trees == "brackets" && trees && !targets;
+  for (const char* name : {"trees", "free-trees"})
+    require(trees || !declared.find(name)->given(), "--{} is for parsers; {} was not trained with --target-trees", name,
+            paths[0]);
+  const bool brackets = options.trees == "brackets" && !options.free_trees && trees && !targets;
   std::vector<Decoder::Place> further;
   for (size_t i = 1; i < backends.size(); ++i) further.push_back({load(backends[i]), backends[i]});
   Decoder decoder(scorers, runtime, options.search, shortlist ? &*shortlist : nullptr, std::move(further));
