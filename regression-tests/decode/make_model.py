@@ -22,9 +22,9 @@ config = {**TINY, "dim-emb": 16, "transformer-dim-ffn": 24, "transformer-heads":
           "transformer-dim-value": 8, "source-vocab-size": size, "target-vocab-size": size, "eos-id": 1,
           "source-eos-id": 1}
 for name, value in given.items():
-    if name not in config:
+    if name not in {*config, "target-trees"}:
         sys.exit(f"no setting {name}")
-    config[name] = json.loads(value) if not isinstance(config[name], str) else value
+    config[name] = json.loads(value) if not isinstance(config.get(name), str) else value
 
 parameters = {name: value.astype("<f4")
               for name, value in random_parameters(config, np.random.default_rng(seed), spread).items()}

@@ -19,6 +19,7 @@ batch-target-words          | model | --mini-batch 0 --batch-source-words 300 | 
 beam-size                   | text  | $translates | --beam-size 1
 clip-norm                   | model | --optimizer-params 0.9 0.98 1 | --clip-norm 0.1
 config                      | model | | --config seed.cfg
+cost                        | out   | --dry-run | --cost
 cpu-threads                 | log   | | --cpu-threads 2
 dec-depth                   | model | | --dec-depth 2
 devices                     | code  | | --devices 99
@@ -58,6 +59,7 @@ shuffle                     | model | | --shuffle none
 shuffle-memory              | code  | --tempdir nowhere | --shuffle-memory 0
 skip-factor                 | model | | --skip-factor 1
 skip-limit                  | code  | --skip-factor 0.5 | --skip-limit 1
+target-trees                | code  | | --target-trees
 task                        | log   | --dim-emb 16 --after 1u | --task transformer-tiny
 tempdir                     | code  | --shuffle-memory 0 | --tempdir nowhere
 tied-embeddings             | model | --no-tied-embeddings-all | --no-tied-embeddings

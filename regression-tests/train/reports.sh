@@ -27,6 +27,24 @@ for smoothing in 0 0.01; do
 done
 ls *.state *.safetensors 2> /dev/null || echo "nothing is trained"
 
+# The cost is that of the plans: 6 operations for every parameter of a matrix and every token that meets it, and little
+# more (attention, sums, norms); the matrix of all embeddings meets the target's tokens.
+train --dim-emb 256 --transformer-dim-ffn 512 --mini-batch 200 --after 3e --dry-run --cost 2> /dev/null > cost.txt
+awk -F '[ :,]+' '
+  /^largest/ { source = $5; target = $8 }
+  /^cost:/ { epoch = $10 }
+  /^cost to/ { whole = $5 }
+  END {
+    attention = 4 * 256 * 256; ffn = 2 * 256 * 512; vocabulary = 300 * 256
+    # The keys and values of the second attention are those of source tokens.
+    products = 6 * ((attention + ffn + attention / 2) * source + (1.5 * attention + ffn + vocabulary) * target)
+    print "an epoch is " (epoch > products && epoch < 1.1 * products ? "its products and little more" : epoch " of " products)
+    print "three are " (whole > 2.98 * epoch && whole < 3.02 * epoch ? "three times that" : whole)
+  }' cost.txt
+train --task transformer-big --dim-emb 16 --enc-depth 1 --dec-depth 1 --transformer-dim-ffn 16 --transformer-heads 2 --mini-batch 0 \
+  --dry-run --cost 2> /dev/null | sed -nE '/^the paper/s/[0-9]+%/N%/p'
+train --cost 2>&1 | grep -c 'give that too'
+
 # What a batch takes is known, and it is what it took: within 5%. (A sanitizer's memory is not the program's.)
 tolerance=0.05
 if grep -q __asan_init "$NMT_BIN/nmt-train"; then tolerance=100; fi

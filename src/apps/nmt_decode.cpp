@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -12,13 +14,15 @@
 #include "decode/line_translator.h"
 #include "io/model_file.h"
 #include "nn/model.h"
+#include "text/linear_tree.h"
 #include "text/text_reader.h"
+#include "text/words_merges.h"
 
 namespace nmt {
 namespace {
 
 struct DecodeOptions {
-  std::string model, shortlist, input = "-", output = "-", score_targets, precision = "f32";
+  std::string model, shortlist, input = "-", output = "-", score_targets, precision = "f32", trees = "brackets";
   std::vector<std::string> ensemble, vocabs;
   std::vector<double> weights;
   SearchOptions search;
@@ -43,6 +47,9 @@ struct DecodeOptions {
     o.add("score-targets", score_targets,
           "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
     search.declare(o);
+    o.add("trees", trees,
+          "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens; free: any tokens")
+        .choices({"brackets", "tokens", "free"});
     batch.declare(o);
     o.add("maxi-batch", maxi_batch, "Lines read ahead and sorted by length; fewer where no more are there yet")
         .range(1, 1e7);
@@ -138,14 +145,23 @@ class Output {
   std::unique_ptr<AtomicFile> file_;
 };
 
-std::string line_text(const DecodeOptions& options, int64_t number, std::span<const Translation> translations) {
+// A tree in brackets, over the words of its line; those that were cut from it join the last constituent.
+std::string tree_text(const std::string& tokens, const std::string& line) {
+  const auto tree = delinearise(tokens, split_words(line), [](size_t, const std::string&) {});
+  return tree ? tree->text() : "";
+}
+
+// source: the line, for trees in brackets; else null.
+std::string line_text(const DecodeOptions& options, int64_t number, std::span<const Translation> translations,
+                      const std::string* source) {
+  const auto text_of = [&](const Translation& t) { return source != nullptr ? tree_text(t.text, *source) : t.text; };
   const Translation& best = translations.front();
   if (!options.score_targets.empty()) return fmt::format("{:.6f}\t{:.6f}\n", best.log_probability, best.score);
-  if (options.scores) return fmt::format("{:.6f}\t{:.6f}\t{}\n", best.log_probability, best.score, best.text);
-  if (!options.search.n_best) return best.text + "\n";
+  if (options.scores) return fmt::format("{:.6f}\t{:.6f}\t{}\n", best.log_probability, best.score, text_of(best));
+  if (!options.search.n_best) return text_of(best) + "\n";
   std::string text;
   for (const Translation& t : translations)
-    text += fmt::format("{} ||| {} ||| F0= {:.6f} ||| {:.6f}\n", number, t.text, t.log_probability, t.score);
+    text += fmt::format("{} ||| {} ||| F0= {:.6f} ||| {:.6f}\n", number, text_of(t), t.log_probability, t.score);
   return text;
 }
 
@@ -166,7 +182,7 @@ std::vector<std::string> next_targets(TextReader& reader, size_t count, const st
   return targets;
 }
 
-void decode(const DecodeOptions& options) {
+void decode(DecodeOptions options, Options& declared) {
   options.validate();
   log::set_quiet(options.quiet);
   const auto paths = options.ensemble.empty() ? std::vector{options.model} : options.ensemble;
@@ -219,6 +235,26 @@ void decode(const DecodeOptions& options) {
   std::optional<Shortlist> shortlist;
   if (!options.shortlist.empty())
     shortlist = Shortlist::load(options.shortlist, *vocabularies.source, *vocabularies.target);
+  std::optional<TreeGrammar> trees;
+  const auto parsers =
+      std::ranges::count_if(models, [](const auto& m) { return m->transformer.config().target_trees; });
+  require(parsers == 0 || parsers == std::ssize(models),
+          "--ensemble: some of the models are parsers, and some are not");
+  if (parsers > 0) {
+    trees.emplace(*vocabularies.target, vocabularies.target_name);
+    const auto unless_given = [&](const char* name, auto& value, auto other) {
+      if (!declared.find(name)->given()) value = other;
+    };
+    const SearchOptions parsing = SearchOptions::parsing(*trees);
+    unless_given("beam-size", options.search.beam, parsing.beam);
+    unless_given("alpha", options.search.alpha, parsing.alpha);
+    unless_given("max-length-extra", options.search.max_extra, parsing.max_extra);
+    if (options.trees != "free") options.search.trees = &*trees;
+    require(!shortlist, "--shortlist is for translation; {} is a parser, whose tokens are few", paths[0]);
+  }
+  require(trees || !declared.find("trees")->given(), "--trees is for parsers; {} was not trained with --target-trees",
+          paths[0]);
+  const bool brackets = options.trees == "brackets" && trees && !targets;
   std::vector<Decoder::Place> further;
   for (size_t i = 1; i < backends.size(); ++i) further.push_back({load(backends[i]), backends[i]});
   Decoder decoder(scorers, runtime, options.search, shortlist ? &*shortlist : nullptr, std::move(further));
@@ -227,19 +263,23 @@ void decode(const DecodeOptions& options) {
   const int64_t expected = progress.shown() ? count_lines(options.input) : 0;
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  std::vector<std::string> lines;  // that are translated together
+  int64_t before = 0;              // lines
   const auto sink = [&](int64_t number, std::span<const Translation> translations) {
-    output.write(line_text(options, number, translations));
+    output.write(
+        line_text(options, number, translations, brackets ? &lines[static_cast<size_t>(number - before)] : nullptr));
     const double done = static_cast<double>(number + 1), seconds = elapsed();
     progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,
                   fmt::format("{} lines, {:.1f} lines/s", number + 1, done / seconds));
   };
   const auto next_lines = [&] {
     runtime.profile.enter("input");
-    auto lines = queue.take();
+    before += std::ssize(lines);
+    lines = queue.take();
     runtime.profile.enter("text");
-    return lines;
+    return !lines.empty();
   };
-  for (auto lines = next_lines(); !lines.empty(); lines = next_lines()) {
+  while (next_lines()) {
     if (targets)
       translator.score(lines, next_targets(*targets, lines.size(), input), sink);
     else
@@ -272,6 +312,6 @@ int main(int argc, char** argv) {
       "  nmt-decode --model model.safetensors --beam-size 12 --n-best --input test.en.gz --output test.nbest\n"
       "  nmt-decode --ensemble a.safetensors b.safetensors --weights 2 1 < test.en > test.out.de\n"
       "  nmt-decode --model model.safetensors --input test.en --score-targets test.de > test.scores");
-  app.run([&] { nmt::decode(options); });
+  app.run([&] { nmt::decode(options, app.options()); });
   return app.main(argc, argv);
 }

@@ -8,6 +8,8 @@
 
 namespace nmt {
 
+class TreeGrammar;
+
 // How translations are searched and ranked. Defaults: section 6.1 of "Attention Is All You Need".
 struct SearchOptions {
   int beam = 4;
@@ -15,8 +17,13 @@ struct SearchOptions {
   double normalize = 0;
   int max_extra = 50;  // a translation has at most so many tokens more than its source, </s> not counted there
   bool n_best = false;
+  const TreeGrammar* trees = nullptr;  // translations are trees of their sources' words; null: they are anything
 
   void declare(Options& options);
+  // Section 6.3's, by which sentences are parsed.
+  static SearchOptions parsing(const TreeGrammar& trees) {
+    return {.beam = 21, .alpha = 0.3, .max_extra = 300, .trees = &trees};
+  }
 
   // What log P is divided by; `length` counts </s>. GNMT's ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14), or
   // length^normalize where that is positive.

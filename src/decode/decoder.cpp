@@ -49,27 +49,27 @@ std::unique_ptr<Decoder::Apart> Decoder::worker(size_t i) const {
 }
 
 void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
-                        const SearchDone& done) {
+                        const SearchDone& done, std::span<const int32_t> words) {
   const size_t threads = workers();
   const auto each = static_cast<int64_t>(sources.size() / threads);
   // On the host few are better translated by all threads together; devices cannot.
   const int64_t enough = runtime_.backend()->on_host() ? std::max<int64_t>(1, limits.sentences / 2) : 1;
   const bool many = threads > 1 && each >= enough;
-  if (many) return translate_apart(sources, limits, done);
-  SourceQueue queue(sources);
+  if (many) return translate_apart(sources, limits, done, words);
+  SourceQueue queue(sources, words);
   together_.translate(queue, limits, done);
 }
 
 // Threads that need not wait for one another are faster.
 void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
-                              const SearchDone& done) {
+                              const SearchDone& done, std::span<const int32_t> words) {
   const size_t threads = workers();
   while (apart_.size() < threads) apart_.push_back(worker(apart_.size()));
   Profile& profile = runtime_.profile;
   const PhaseScope phase(profile, "waiting");
   const double before = profile.seconds("waiting");
   std::deque<SourceQueue> queues;
-  for (size_t i = 0; i < threads; ++i) queues.emplace_back(sources, i, threads);
+  for (size_t i = 0; i < threads; ++i) queues.emplace_back(sources, words, i, threads);
   std::mutex mutex;
   std::exception_ptr failure;
   const auto one_by_one = [&](size_t index, std::vector<Hypothesis> best) {

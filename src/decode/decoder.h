@@ -32,7 +32,9 @@ class Decoder {
   // For each source (ids with </s>): its best translations, best first; one, or with n-best as many as the beam has.
   // They are done in any order, but one after another. Sources are begun in the given order; memory is used best if
   // they come by falling length. Throws Error where a model gives a probability that is not a number.
-  void translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits, const SearchDone& done);
+  // words: of each source, for a tree over them (see TreeGrammar); where there are none, it has as many as tokens.
+  void translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits, const SearchDone& done,
+                 std::span<const int32_t> words = {});
 
   // For each pair: log p (natural logarithm) of each target token, </s> included: as many as its target has ids. For an
   // ensemble the weighted mean of the models' log p.
@@ -47,7 +49,7 @@ class Decoder {
   size_t workers() const;  // that may work apart
   std::unique_ptr<Apart> worker(size_t i) const;
   void translate_apart(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
-                       const SearchDone& done);
+                       const SearchDone& done, std::span<const int32_t> words);
 
   Runtime& runtime_;
   SearchOptions options_;

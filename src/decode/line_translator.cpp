@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "text/words_merges.h"
 
 namespace nmt {
 namespace {
@@ -86,14 +87,21 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     totals_.source_tokens += static_cast<int64_t>(ids.back().size());
   }
   std::vector<std::vector<int32_t>> sources;
+  std::vector<int32_t> words;  // for trees
   std::vector<size_t> line_of;
   for (const size_t i : by_falling_length(ids)) {
-    if (ids[i].empty()) {
+    int32_t count = 0;
+    if (decoder_.options().trees != nullptr) {
+      const auto most = std::min<int64_t>(limits_.max_length, decoder_.longest() - 1);
+      count = static_cast<int32_t>(std::min<int64_t>(std::ssize(split_words(lines[i])), most));
+    }
+    if (ids[i].empty() && count == 0) {
       results.put(i, {{"", 0, 0}});
       continue;
     }
     sources.push_back(std::move(ids[i]));
     sources.back().push_back(source_.eos_id());
+    if (decoder_.options().trees != nullptr) words.push_back(count);
     line_of.push_back(i);
   }
   const auto done = [&](size_t s, const std::vector<Hypothesis>& best) {
@@ -102,7 +110,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     for (const Hypothesis& hypothesis : best) made.push_back(translation(hypothesis));
     results.put(line_of[s], std::move(made));
   };
-  decoder_.translate(sources, {limits_.sentences, limits_.words}, done);
+  decoder_.translate(sources, {limits_.sentences, limits_.words}, done, words);
 }
 
 void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink) {

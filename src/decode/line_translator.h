@@ -27,7 +27,8 @@ struct Translation {
 };
 
 // Lines of text in, translations out, in the order of the lines. Lines are sorted by length, so that those worked on
-// together end at about the same time. A line without text has the empty translation, log P 0.
+// together end at about the same time. A line without text has the empty translation, log P 0. A decoder of trees gives
+// their tokens (linear_tree.h): over a line's words as split_words has them, at most as many as a line has tokens.
 class LineTranslator {
  public:
   // `input` names the text in warnings. Decoder and vocabularies live as long as the translator.

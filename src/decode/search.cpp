@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
@@ -24,6 +25,16 @@ struct Concatenation {
     begin.push_back(static_cast<int32_t>(ids.size()));
   }
 };
+
+// Makes all others impossible. What remains keeps its log-probability: a tree's is what the model gives it, however
+// little else was possible.
+void keep_only(std::span<const int32_t> ids, std::span<float> log_probabilities) {
+  thread_local std::vector<float> kept;
+  kept.clear();
+  for (const int32_t id : ids) kept.push_back(log_probabilities[static_cast<size_t>(id)]);
+  std::ranges::fill(log_probabilities, -std::numeric_limits<float>::infinity());
+  for (size_t i = 0; i < ids.size(); ++i) log_probabilities[static_cast<size_t>(ids[i])] = kept[i];
+}
 
 }  // namespace
 
@@ -180,6 +191,7 @@ Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOp
     members_.push_back(std::make_unique<Member>(scorer, scorer.weight / sum, runtime));
   check(!members_.empty(), "a search without models");
   check(shortlist == nullptr || members_.size() == 1, "a shortlist for an ensemble");
+  check(shortlist == nullptr || options.trees == nullptr, "a shortlist for trees");
   for (const auto& member : members_)
     check(member->config().target_vocabulary == members_[0]->config().target_vocabulary &&
               member->config().eos == members_[0]->config().eos,
@@ -196,16 +208,18 @@ int64_t Search::longest() const {
 
 void Search::best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities,
                          std::vector<int32_t>& ids) {
-  if (members_.size() == 1) return members_[0]->best_tokens(batch, k, log_probabilities, ids);
+  const bool trees = options_.trees != nullptr;
+  if (members_.size() == 1 && !trees) return members_[0]->best_tokens(batch, k, log_probabilities, ids);
   std::vector<float> sums;
   for (const auto& member : members_) member->add_all(batch, sums);
   const int64_t rows = std::ssize(batch.ids), width = std::ssize(sums) / rows;
   log_probabilities.resize(static_cast<size_t>(rows * k));
   ids.resize(log_probabilities.size());
   runtime_.pool().parallel_for(rows, 1, [&](int64_t r, int64_t) {
-    float* values = log_probabilities.data() + r * k;
+    float *values = log_probabilities.data() + r * k, *all = sums.data() + r * width;
+    if (trees) keep_only(batch.in_tree[static_cast<size_t>(r)], {all, static_cast<size_t>(width)});
     cpu::BestLogits best;
-    cpu::find_best(sums.data() + r * width, width, 0, k, best, values, ids.data() + r * k);
+    cpu::find_best(all, width, 0, k, best, values, ids.data() + r * k);
     if (std::isnan(best.sum)) std::fill_n(values, k, best.sum);
   });
 }

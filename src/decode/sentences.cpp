@@ -25,6 +25,12 @@ Sentences::Sentences(SourceQueue& queue, const SearchOptions& options, const Sea
   if (shortlist != nullptr) allowed.emplace(*shortlist, config.target_vocabulary);
 }
 
+int64_t Sentences::limit(size_t sentence) const {
+  const int64_t tokens = std::ssize(queue_[sentence]) - 1;
+  const int64_t given = options_.trees == nullptr ? tokens : std::max(tokens, queue_.words(sentence));
+  return std::min(longest_, given + options_.max_extra);
+}
+
 Sentences::Begun Sentences::begin() {
   Begun begun;
   std::vector<int32_t> ids, begins = {0};
@@ -38,7 +44,7 @@ Sentences::Begun Sentences::begin() {
     ids.insert(ids.end(), source.begin(), source.end());
     begins.push_back(static_cast<int32_t>(ids.size()));
     begun.rows.push_back(places_.take(static_cast<int32_t>(*next), static_cast<int32_t>(length)));
-    beams_[*next] = std::make_unique<Beam>(options_, std::min(longest_, length - 1 + options_.max_extra), eos_);
+    beams_[*next] = std::make_unique<Beam>(options_, limit(*next), eos_);
     if (allowed) allowed->begin(*next, source);
     ++sentences_;
     words_ += length;
@@ -51,6 +57,7 @@ Sentences::Begun Sentences::begin() {
 void Sentences::gather() {
   ids.clear();
   masks.clear();
+  in_tree.clear();
   row_begin.assign(1, 0);
   source_begin.assign(1, 0);
   std::vector<int32_t> parents;
@@ -62,6 +69,8 @@ void Sentences::gather() {
         ids.push_back(hypothesis.ids.empty() ? -1 : hypothesis.ids.back());
         parents.push_back(first < 0 ? -1 : first + hypothesis.parent);
         if (allowed) masks.insert(masks.end(), allowed->mask(s).begin(), allowed->mask(s).end());
+        if (options_.trees != nullptr)
+          options_.trees->next(hypothesis.ids, queue_.words(s), limit(s), in_tree.emplace_back());
       }
     }
     row_begin.push_back(static_cast<int32_t>(ids.size()));

@@ -12,6 +12,7 @@
 #include "decode/beam.h"
 #include "decode/cache_rows.h"
 #include "decode/source_places.h"
+#include "decode/tree_grammar.h"
 #include "nn/transformer.h"
 
 namespace nmt {
@@ -29,17 +30,21 @@ using SearchDone = std::function<void(size_t index, std::vector<Hypothesis> best
 // translates a sentence must not depend on time, as on some processors the rounding depends on its company.
 class SourceQueue {
  public:
-  explicit SourceQueue(std::span<const std::vector<int32_t>> sources, size_t first = 0, size_t step = 1)
-      : sources_(sources), next_(first), step_(step) {}
+  // words: how many each source's text has, where that is not its number of tokens.
+  explicit SourceQueue(std::span<const std::vector<int32_t>> sources, std::span<const int32_t> words = {},
+                       size_t first = 0, size_t step = 1)
+      : sources_(sources), words_(words), next_(first), step_(step) {}
 
   // The next one's index, if it has at most so many ids.
   std::optional<size_t> take(int64_t longest);
   void close() { closed_ = true; }  // nothing is left; any thread may say so
   const std::vector<int32_t>& operator[](size_t index) const { return sources_[index]; }
+  int64_t words(size_t index) const { return words_.empty() ? std::ssize(sources_[index]) - 1 : words_[index]; }
   size_t size() const { return sources_.size(); }
 
  private:
   std::span<const std::vector<int32_t>> sources_;
+  std::span<const int32_t> words_;
   size_t next_, step_;
   std::atomic<bool> closed_ = false;
 };
@@ -69,10 +74,13 @@ class Sentences {
   std::vector<int32_t> ids, positions;           // by row
   std::vector<int32_t> row_begin, source_begin;  // by place of a source; one that is free has no rows
   std::vector<int64_t> weight_begin;
-  std::optional<AllowedTokens> allowed;  // with a shortlist
-  std::vector<uint8_t> masks;            // of these tokens, by row
+  std::optional<AllowedTokens> allowed;       // with a shortlist
+  std::vector<uint8_t> masks;                 // of these tokens, by row
+  std::vector<std::vector<int32_t>> in_tree;  // with trees: by row, the tokens that may follow
 
  private:
+  int64_t limit(size_t sentence) const;  // of its translation's tokens, with </s>
+
   SourceQueue& queue_;
   const SearchOptions& options_;
   SearchLimits limits_;

@@ -125,6 +125,11 @@ void Graph::reserve(std::initializer_list<Expr> outputs) {
   runtime_.reserve(*this, std::span(outputs.begin(), outputs.size()));
 }
 
+double Graph::flops(std::initializer_list<Expr> outputs) {
+  fuse();
+  return runtime_.flops(*this, std::span(outputs.begin(), outputs.size()));
+}
+
 void* Graph::place(Expr of) const {
   const Node& node = nodes_[static_cast<size_t>(of.value().node)];
   if (!node.op) return node.data;

@@ -94,6 +94,23 @@ void Runtime::reserve(const Graph& graph, std::span<const Expr> outputs) {
   if (!backend_->on_host()) take_inputs(static_cast<size_t>(bytes));
 }
 
+double Runtime::flops(const Graph& graph, std::span<const Expr> outputs) {
+  std::vector<Value> values;
+  for (const Expr& output : outputs) values.push_back(output.value());
+  double all = 0;
+  std::vector<Tensor> in;
+  for (const auto& step : plan_for(graph, values).steps) {
+    const Node& node = graph.nodes_[static_cast<size_t>(step.node)];
+    in.clear();
+    for (const Value& v : node.inputs) {
+      const Node& from = graph.nodes_[static_cast<size_t>(v.node)];
+      in.push_back({from.data, from.outputs[static_cast<size_t>(v.output)]});  // some count by their inputs' values
+    }
+    all += node.op.flops(in);
+  }
+  return all;
+}
+
 void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
   std::vector<Value> values;
   for (const Expr& output : outputs) values.push_back(output.value());

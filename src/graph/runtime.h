@@ -63,6 +63,7 @@ class Runtime {
   friend class Graph;
   void execute(Graph& graph, std::span<const Expr> outputs);
   void reserve(const Graph& graph, std::span<const Expr> outputs);
+  double flops(const Graph& graph, std::span<const Expr> outputs);
   void take_arena(const Plan& plan);
   void take_inputs(size_t bytes);
   const Plan& plan_for(const Graph& graph, std::span<const Value> outputs);

@@ -39,6 +39,7 @@ void visit_later(Config& c, Visit&& field) {
   field("transformer-kernel-width", c.kernel_width);
   field("transformer-train-position-embeddings", c.train_positions);
   field("transformer-max-positions", c.max_positions);
+  field("target-trees", c.target_trees);
 }
 
 }  // namespace
@@ -81,6 +82,8 @@ void ModelConfig::declare(Options& o) {
   o.add("transformer-dropout", dropout, "Dropout of sub-layer outputs and embeddings").range(0, 0.99);
   o.add("transformer-dropout-attention", dropout_attention, "Dropout of attention weights").range(0, 0.99);
   o.add("transformer-dropout-ffn", dropout_ffn, "Dropout inside the feed-forward layers").range(0, 0.99);
+  o.add("target-trees", target_trees,
+        "The target is trees as nmt-vocab linearise writes them: translations are trees of their source's words");
 }
 
 void ModelConfig::validate() const {

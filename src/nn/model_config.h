@@ -30,6 +30,7 @@ struct ModelConfig {
   double dropout = 0.1;          // P_drop of section 5.4: on embeddings and on every sub-layer's output
   double dropout_attention = 0;  // on attention weights
   double dropout_ffn = 0;        // on the inner layer's activations
+  bool target_trees = false;     // a parser: the target is trees as tokens (section 6.3)
   int source_vocabulary = 0, target_vocabulary = 0;  // entries
   int eos = 0;                                       // id of </s> on the target side
   int source_eos = 0;                                // and on the source side

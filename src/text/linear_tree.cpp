@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::string_view kEmptyElement = "-NONE-";
 
+bool has_bracket(std::string_view text) { return text.find_first_of("()") != text.npos; }
+
 std::optional<Tree> without_empty(const Tree& tree, bool keep_tags) {
   if (tree.is_leaf()) {
     if (tree.label == kEmptyElement) return std::nullopt;
@@ -49,6 +51,10 @@ void append_words(std::string& text, const Tree& tree) {
 
 }  // namespace
 
+bool is_bracket(std::string_view token) {
+  return token.size() > 1 && (token[0] == '(' || token[0] == ')') && !has_bracket(token.substr(1));
+}
+
 std::string_view plain_label(std::string_view label) {
   if (label.starts_with('-')) return label;
   return label.substr(0, label.find_first_of("-=", 1));
@@ -79,8 +85,7 @@ std::string sentence_of(const Tree& tree) {
 
 std::optional<Tree> delinearise(std::string_view tokens, std::span<const std::string_view> words,
                                 const std::function<void(size_t offset, const std::string& what)>& fault) {
-  constexpr size_t kMostOpen = TreeParser::kMaxDepth - 2;  // with a TOP and a leaf
-  std::vector<Tree> open(1);                               // around the whole, then what is open
+  std::vector<Tree> open(1);  // around the whole, then what is open
   size_t used = 0;
   const auto add_leaf = [&](Tree& parent, std::string_view tag) {
     parent.children.push_back({std::string(tag), std::string(words[used++])});
@@ -97,9 +102,8 @@ std::optional<Tree> delinearise(std::string_view tokens, std::span<const std::st
       return fine;
     };
     const std::string_view label = token.substr(1);
-    const auto has_bracket = [](std::string_view text) { return text.find_first_of("()") != text.npos; };
     if (token[0] == '(') {
-      if (expect(!label.empty() && !has_bracket(label), "'{}' has no label", token) &&
+      if (expect(is_bracket(token), "'{}' has no label", token) &&
           expect(open.size() <= kMostOpen, "more than {} brackets are open", kMostOpen))
         open.push_back({std::string(label)});
     } else if (token[0] == ')') {

@@ -14,8 +14,12 @@ namespace nmt {
 // Trees as sequences of tokens (Vinyals et al. 2015, "Grammar as a Foreign Language"), so that a translation model can
 // learn to parse: (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))) is `(S (NP XX XX )NP (VP XX )VP )S`.
 
-constexpr std::string_view kAnyTag = "XX";     // stands for every part of speech
-constexpr std::string_view kTopLabel = "TOP";  // of the bracket around a whole sentence
+constexpr std::string_view kAnyTag = "XX";               // stands for every part of speech
+constexpr std::string_view kTopLabel = "TOP";            // of the bracket around a whole sentence
+constexpr size_t kMostOpen = TreeParser::kMaxDepth - 2;  // brackets of a token sequence; with a TOP and a leaf
+
+// Whether a token is an opening or a closing bracket with a proper label.
+bool is_bracket(std::string_view token);
 
 // What is left of a label without function tags and indices: NP of NP-SBJ-1 and NP=2. -NONE- and -LRB- stay as they
 // are.

@@ -121,6 +121,14 @@ void Replicas::reserve(const Batch& largest_part) {
   outcome();
 }
 
+double Replicas::flops(const Batch& b) {
+  Replica& replica = *replicas_.front();
+  const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
+  const float weight = 1;
+  Graph graph(replica.runtime, fusion_rules());
+  return graph.flops({loss(replica, graph, input, &weight)});
+}
+
 int64_t Replicas::used() const { return replicas_.front()->runtime.backend()->used(); }
 int64_t Replicas::peak() const { return replicas_.front()->runtime.backend()->peak(); }
 

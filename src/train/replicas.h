@@ -38,6 +38,8 @@ class Replicas {
   // Takes all the memory of devices that updates by batches need of which no part (Batch::part) is larger than this
   // one, and begins everything that an update begins: whether the devices suffice is known now. Nothing is updated.
   void reserve(const Batch& largest_part);
+  // Floating point operations of the loss of a batch and its gradients, counted in the plan.
+  double flops(const Batch& batch);
   int64_t used() const;  // bytes of the first device's memory; on the host 0
   int64_t peak() const;
 

@@ -52,7 +52,7 @@ struct TrainOptions {
   std::string log_file, log_json;
   bool log_gradients = false, quiet = false;
 
-  bool list_devices = false, dry_run = false, dump_plan = false, profile = false;
+  bool list_devices = false, dry_run = false, cost = false, dump_plan = false, profile = false;
 
   void declare(Options& options);
   // Fills in the task's recipe where an option was not given.
@@ -65,6 +65,7 @@ struct TrainOptions {
 struct Task {
   std::string name, help;
   std::vector<std::pair<std::string, std::string>> settings;
+  double paper_hours = 0;  // that the paper says its training took on 8 P100 (section 5.2); 0: it does not say
 };
 const std::vector<Task>& tasks();
 

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "config/app.h"
 #include "config/threads.h"
+#include "decode/tree_grammar.h"
 #include "io/checkpoint.h"
 #include "io/model_file.h"
 #include "ops/fusion.h"
@@ -78,6 +79,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   config.source_eos = source_->eos_id();
   config.eos = target_->eos_id();
   config.validate();
+  if (config.target_trees) TreeGrammar(*target_, v.back());  // fits
   model_ = std::make_unique<Model>(config);
   model_->source_vocabulary = source_->bytes();
   model_->target_vocabulary = target_->bytes();

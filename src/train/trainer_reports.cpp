@@ -39,6 +39,10 @@ int64_t scratch_since(int64_t heap, const Runtime& runtime) {
   return std::max<int64_t>(0, allocated() - heap - runtime.arena_bytes() - runtime.packed_bytes());
 }
 
+// Section 6.1: eight P100, and what it takes each to compute in a second.
+constexpr int kPaperDevices = 8;
+constexpr double kPaperRate = 9.5e12;
+
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
@@ -74,11 +78,13 @@ void Trainer::dry_run() {
   const int64_t n = model_->parameters.size();
   BatchStream stream(corpus_, options_.data, options_.seed);
   int64_t updates = 0, in_update = 0, tokens = 0;
+  double flops = 0;  // of an epoch
   Batch largest;
   const auto size = [](const Batch& b) { return b.source_words() + b.target_words(); };
   for (bool ended = false; !ended;) {
     TrainingBatch next = stream.next();
     tokens += next.batch.target_words();
+    if (options_.cost) flops += replicas_->flops(next.batch);
     ended = next.ends_epoch();
     if (++in_update == options_.optimizer_delay || ended) {
       ++updates;
@@ -117,18 +123,33 @@ void Trainer::dry_run() {
   fmt::print("epoch: {} updates, {} target tokens\n", with_commas(updates), with_commas(tokens));
   fmt::print("speed: {:.0f} target tokens/s, {} an epoch\n", rate,
              hours_minutes_seconds(static_cast<double>(tokens) / rate));
-  double total = -1;  // seconds, of the first end that is reached
+  double total = -1;  // target tokens until the first end that is reached
   for (const Amount& end : ends_) {
     if (end.count <= 0) continue;
     const double per_unit = end.unit == Amount::Unit::kUpdates
-                                ? static_cast<double>(tokens) / static_cast<double>(updates) / rate
-                            : end.unit == Amount::Unit::kEpochs ? static_cast<double>(tokens) / rate
-                            : end.unit == Amount::Unit::kTokens ? 1 / rate
-                                                                : 1;
+                                ? static_cast<double>(tokens) / static_cast<double>(updates)
+                            : end.unit == Amount::Unit::kEpochs ? static_cast<double>(tokens)
+                            : end.unit == Amount::Unit::kTokens ? 1
+                                                                : rate;
     const double needed = end.count * per_unit;
     if (total < 0 || needed < total) total = needed;
   }
-  if (total >= 0) fmt::print("time to --after {}: {}\n", options_.after, hours_minutes_seconds(total));
+  if (total >= 0) fmt::print("time to --after {}: {}\n", options_.after, hours_minutes_seconds(total / rate));
+  if (!options_.cost) return;
+  const double per_token = flops / static_cast<double>(tokens), sustained = per_token * rate;
+  fmt::print("cost: {:.3e} FLOP a target token, {:.3e} an update, {:.3e} an epoch; here {:.2f} TFLOP/s\n", per_token,
+             flops / static_cast<double>(updates), flops, sustained * 1e-12);
+  if (total < 0) return;
+  const double cost = per_token * total;
+  fmt::print("cost to --after {}: {:.2e} FLOP, counted op by op\n", options_.after, cost);
+  if (const auto task = std::ranges::find(tasks(), options_.task, &Task::name);
+      task != tasks().end() && task->paper_hours > 0) {
+    const double estimate = task->paper_hours * 3600 * kPaperDevices * kPaperRate;
+    fmt::print(
+        "the paper's estimate: {:.2e} FLOP, {:g} hours x {} devices x {:g} TFLOP/s sustained: what they could have "
+        "computed in that time, of which the count is {:.0f}%\n",
+        estimate, task->paper_hours, kPaperDevices, kPaperRate * 1e-12, 100 * cost / estimate);
+  }
 }
 
 void Trainer::dump_plan() {

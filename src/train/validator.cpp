@@ -12,6 +12,7 @@ namespace nmt {
 Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source,
                      std::shared_ptr<const Vocab> target)
     : options_(options), source_(std::move(source)), target_(std::move(target)) {
+  if (options_.model.target_trees) trees_.emplace(*target_, options_.vocabs.back());
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
   if (!options_.valid_output.empty()) AtomicFile(output_path(0));  // can be written: known now, not after hours
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
@@ -44,7 +45,7 @@ double Validator::cross_entropy(Runtime& runtime, Model& model) const {
 
 std::vector<std::string> Validator::translate(Runtime& runtime, Model& model) const {
   const Scorer scorer{&model.transformer, &model.parameters};
-  SearchOptions search;
+  SearchOptions search = trees_ ? SearchOptions::parsing(*trees_) : SearchOptions();
   search.beam = options_.beam_size;
   search.alpha = options_.alpha;
   Decoder decoder(std::span(&scorer, 1), runtime, search);

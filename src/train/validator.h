@@ -2,9 +2,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "decode/tree_grammar.h"
 #include "graph/runtime.h"
 #include "nn/model.h"
 #include "text/corpus_parallel.h"
@@ -33,7 +35,8 @@ class Validator {
 
   const TrainOptions& options_;
   std::shared_ptr<const Vocab> source_, target_;
-  ParallelText text_;  // its target joined
+  std::optional<TreeGrammar> trees_;  // where the model is a parser
+  ParallelText text_;                 // its target joined
 };
 
 }  // namespace nmt

@@ -89,6 +89,18 @@ TEST_CASE("a device keeps to a shortlist as the host does") {
              translate(on_host, host_backend(), options, sources, &shortlist));
 }
 
+TEST_CASE("a device finds the host's trees") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  const auto vocab = tree_vocab();
+  const TreeGrammar grammar(*vocab, "trees");
+  TestModel here(5, vocab->size()), there(5, vocab->size(), device);
+  const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
+  const std::vector<std::vector<int32_t>> sources = {{2, 3, 4, 1}, {5, 1}, {6, 2, 3, 3, 4, 1}, {1}};
+  const SearchOptions options{.beam = 4, .max_extra = 9, .n_best = true, .trees = &grammar};
+  check_same(translate(on_device, device, options, sources), translate(on_host, host_backend(), options, sources));
+}
+
 TEST_CASE("a device scores given translations as the host does") {
   const auto device = test_device();
   if (device == nullptr) return;

@@ -37,12 +37,21 @@ struct TestModel {
   nmt::Model model;
 };
 
-// <unk> is 0, </s> is 1, w2 is 2, and so on.
-inline std::shared_ptr<const nmt::Vocab> word_vocab() {
-  std::string bytes = "#nmt-words 1 words=12 merges=0 join=0 lowercase=0 attached=0\n<unk>\n</s>\n";
-  for (int i = 2; i < 12; ++i) bytes += fmt::format("w{}\n", i);
+// <unk> is 0, </s> is 1, the first of these words is 2, and so on.
+inline std::shared_ptr<const nmt::Vocab> vocab_of(const std::vector<std::string>& words) {
+  std::string bytes =
+      fmt::format("#nmt-words 1 words={} merges=0 join=0 lowercase=0 attached=0\n<unk>\n</s>\n", words.size() + 2);
+  for (const auto& word : words) bytes += word + "\n";
   return nmt::Vocab::from_bytes(bytes, "words");
 }
+
+inline std::shared_ptr<const nmt::Vocab> word_vocab() {
+  std::vector<std::string> words;
+  for (int i = 2; i < 12; ++i) words.push_back(fmt::format("w{}", i));
+  return vocab_of(words);
+}
+
+inline std::shared_ptr<const nmt::Vocab> tree_vocab() { return vocab_of({"(A", ")A", "(B", ")B", "XX"}); }
 
 // Sentences of 1 to `longest` ids, and </s>.
 inline std::vector<std::vector<int32_t>> random_sources(size_t count, uint64_t longest, uint64_t seed = 1) {

@@ -56,6 +56,7 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
   c.kernel_width = 4;
   c.train_positions = true;
   c.max_positions = 77;
+  c.target_trees = true;
   c.dropout = 0.3;
   c.dropout_attention = 0.1;
   c.dropout_ffn = 1.0 / 3;
@@ -66,6 +67,7 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
   const ModelConfig read = ModelConfig::from_json(c.to_json(), "m");
   CHECK(read.to_json() == c.to_json());
   CHECK(read.dropout_ffn == c.dropout_ffn);
+  CHECK(read.target_trees);
   CHECK(read.eos == 1999);
   CHECK(read.source_eos == 999);
 
