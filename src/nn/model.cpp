@@ -1,5 +1,7 @@
 #include "nn/model.h"
 
+#include "base/error.h"
+
 namespace nmt {
 namespace {
 
@@ -30,7 +32,11 @@ std::span<float> in_place(const ModelFile& file, const Parameters& parameters) {
 std::unique_ptr<Model> Model::load(const std::string& path, const std::shared_ptr<Backend>& backend) {
   ModelFile file = ModelFile::open(path);
   auto model = std::make_unique<Model>(ModelConfig::from_json(file.config(), path));
-  if (!backend->on_host()) model->transformer.config().validate_for_devices();
+  try {
+    if (!backend->on_host()) model->transformer.config().validate_for_devices();
+  } catch (const UserError& error) {
+    user_error("{}: {}", path, error.what());
+  }
   // Sizes are compared before memory is taken: a hostile configuration must not ask for more than the file holds.
   for (const auto& e : model->parameters.entries()) file.parameter(e.name, e.shape);
   if (file.has_vocabulary()) {
