@@ -99,7 +99,9 @@ def layer_norm(x, weight, bias, epsilon=1e-6):
 
 
 def scaled_dot_product_attention(q, k, v, heads, query_lengths, key_lengths, causal, masks):
-    """3.2.1: softmax(Q K^T / sqrt(d_k)) V for each head and sentence; masks[s]: factors [heads, Lq, Lk], or 1."""
+    """3.2.1: softmax(Q K^T / sqrt(d_k)) V for each head and sentence; masks[s]: factors [heads, Lq, Lk], or 1.
+
+    The result has the softmaxes, without masks, in .weights, by sentence."""
     def split(x, rows):  # [L, heads * d] -> [heads, L, d]
         return x[rows].reshape(rows.stop - rows.start, heads, -1).transpose(1, 0, 2)
 
@@ -128,7 +130,9 @@ def scaled_dot_product_attention(q, k, v, heads, query_lengths, key_lengths, cau
             dq[queries] = merge(g_scores @ split(k.value, keys))
             dk[keys] = merge(g_scores.transpose(0, 2, 1) @ split(q.value, queries))
         return dq, dk, dv
-    return Tensor(np.concatenate(outputs), (q, k, v), backward)
+    result = Tensor(np.concatenate(outputs), (q, k, v), backward)
+    result.weights = softmaxes
+    return result
 
 
 def log_softmax(logits):

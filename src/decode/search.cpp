@@ -13,19 +13,11 @@
 #include "ops/project_top_k.h"
 
 namespace nmt {
-namespace {
 
-// Sentences one after another.
-struct Concatenation {
-  std::vector<int32_t> ids, begin = {0};
-
-  void add(std::span<const int32_t> sentence) {
-    ids.insert(ids.end(), sentence.begin(), sentence.end());
-    begin.push_back(static_cast<int32_t>(ids.size()));
-  }
-};
-
-}  // namespace
+void Concatenation::add(std::span<const int32_t> sentence) {
+  ids.insert(ids.end(), sentence.begin(), sentence.end());
+  begin.push_back(static_cast<int32_t>(ids.size()));
+}
 
 // A model with what it remembers of the sentences under way. The memory is kept for the next ones.
 class Search::Member {

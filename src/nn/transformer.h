@@ -56,6 +56,9 @@ class Transformer {
   Expr encode(Leaves& p, const PackedText& source, const std::vector<int64_t>& weights) const;
 
   // Loss and -log p of each target token; see cross_entropy. weight: one float that lives until the run.
+  // Leaves::find of "encoder.I.self_attention.weights", "decoder.I.self_attention.weights" or
+  // "decoder.I.cross_attention.weights" then gives the attention weights of layer I, [heads, queries, keys] of all
+  // sentences, 0 between two of them.
   Expr loss(Leaves& p, const PairInput& batch, const float* weight, double label_smoothing) const;
 
   // Decoding, one step for several rows: hypotheses of one sentence stand together.
@@ -86,6 +89,8 @@ class Transformer {
   const char* table_name(bool source) const;  // of the parameter that embeds this side
   Expr queries_keys_values(Leaves& p, const std::string& name, Expr x) const;
   Expr keys_values(Leaves& p, const std::string& name, Expr x) const;
+  Expr multi_head_attention(Leaves& p, const std::string& name, Expr q, Expr k, Expr v, const Segments& segments,
+                            bool causal) const;
   Expr self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments, bool causal) const;
   Expr cross_attention(Leaves& p, const std::string& name, Expr x, Expr source, const Segments& segments) const;
   Expr feed_forward(Leaves& p, const std::string& name, Expr x) const;

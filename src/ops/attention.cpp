@@ -21,12 +21,19 @@ int64_t item_grain(int64_t items) { return std::max<int64_t>(1, items / 64); }
 
 }  // namespace
 
-Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, bool causal, float rate) {
+Expr attention_weights(Expr q, Expr k, int heads, const Segments& segments, bool causal) {
   const auto d_k = static_cast<float>(q.shape().dim(-1) / heads);
   const Expr products = matmul(split_heads(q, heads), split_heads(k, heads), false, true);
-  const Expr scores = mask_segments(scale(products, 1.f / std::sqrt(d_k)), segments, causal);
-  const Expr weights = dropout_segments(softmax(scores), segments, rate);
-  return merge_heads(matmul(weights, split_heads(v, heads)));
+  return softmax(mask_segments(scale(products, 1.f / std::sqrt(d_k)), segments, causal));
+}
+
+Expr attend(Expr weights, Expr v, const Segments& segments, float rate) {
+  const auto heads = static_cast<int>(weights.shape()[0]);
+  return merge_heads(matmul(dropout_segments(weights, segments, rate), split_heads(v, heads)));
+}
+
+Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, bool causal, float rate) {
+  return attend(attention_weights(q, k, heads, segments, causal), v, segments, rate);
 }
 
 void AttentionGradient::backward(Backprop&) const {

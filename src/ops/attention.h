@@ -7,7 +7,11 @@
 // Attention over packed sentences, as equation 1 of "Attention Is All You Need" writes it, and as one fused op.
 namespace nmt {
 
-// softmax(q k^T / sqrt(d_k)) v for each head; q, k: [rows, heads * d_k], v: [rows, heads * d_v].
+// softmax(q k^T / sqrt(d_k)) of each head, [heads, queries, keys]; q, k: [rows, heads * d_k].
+Expr attention_weights(Expr q, Expr k, int heads, const Segments& segments, bool causal);
+// What they take of the values of each head, [rows, heads * d_v] as v is.
+Expr attend(Expr weights, Expr v, const Segments& segments, float dropout);
+// Both: softmax(q k^T / sqrt(d_k)) v.
 Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, bool causal, float dropout);
 
 // Decoding: qkv [rows, 3 parts]; row r's key and value are first written to row slot[r] of the caches, then its query
