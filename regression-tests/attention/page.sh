@@ -35,7 +35,7 @@ echo "# what is drawn"
   printf '%s' '[[[1,0,0],[0,1,0],[0,0,1]],[[0,0,1],[0,1,0],[1,0,0]]]],'                                # 3, 3
   printf '%s' '"decoder":[[[[1],[0.5,0.5],[0.2,0.3,0.5]],[[1],[0.01,0.99],[0,0,1]]]],'                 # 6, 3
   printf '%s\n' '"cross":[[[[0.7,0.3,0],[0,0,1],[0.1,0.12,0.78]],[[1,0,0],[1,0,0],[1,0,0]]]]}'         # 6, 3
-  printf '%s\n' '{"source":[],"target":[],"encoder":[],"decoder":[],"cross":[]}' "$good"
+  printf '%s\n' '{"source":[],"target":[],"encoder":[],"decoder":[],"cross":[]}' "$good" '{"source":[x],"target":[],"encoder":[],"decoder":[],"cross":[]}'
 } > known.jsonl
 "$page" known.jsonl > known.html
 # Goes through the page as a reader does, and notes what is there.
@@ -81,7 +81,10 @@ const until = async condition => { while (!condition()) await new Promise(done =
   note("no text", document.getElementById("caption").textContent);
   press("ArrowRight"); await until(() => sentence.source.length === 2);
   press("v"); note("sentence 3", drawn());
+  press("ArrowRight"); await until(() => document.getElementById("notice").textContent !== "");
+  note("damaged", document.getElementById("notice").textContent.split(":")[0]);
   press("ArrowRight"); note("the last", state.sentence + 1);
+  press("ArrowLeft"); await until(() => document.getElementById("notice").textContent === "");
   note("title, images, scripts", [document.title, document.images.length, document.scripts.length]);
   note("address", location.hash);
 })().catch(error => note("FAILED", error.message)).finally(() => document.body.replaceChildren(
