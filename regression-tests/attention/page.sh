@@ -27,6 +27,11 @@ try --megabytes 0 cut
 try --megabytes
 set -e
 
+echo "# what is kept of words and weights"
+printf '%s\n' '{"source":["0.0123","],\"encoder\":[0.0123","</s>"],"target":["0.4567","</s>"],"encoder":[[[[0.0299,0.03,0.9401],[1,0,0],[0.4567,0.1,0.4433]]]],"decoder":[[[[1],[0.001,0.999]]]],"cross":[[[[0,0,1],[0.5,0.25,0.25]]]]}' > small.jsonl
+"$page" small.jsonl | awk '/^<script type="text\/plain"/ { getline; print }' | base64 -d | gzip -d
+echo
+
 echo "# what is drawn"
 {
   printf '%s' '{"source":["▁A","</script><script>document.title=1</script>","</s>"],'
@@ -101,7 +106,7 @@ awk 'BEGIN {
   srand(3)
   for (s = 0; s < 40; s++) {
     row = ""
-    for (i = 0; i < 10000; i++) row = row (i ? "," : "") int(rand() * 10000) / 10000
+    for (i = 0; i < 28000; i++) row = row (i ? "," : "") int(rand() * 10000) / 10000
     printf "{\"source\":[\"w%d\"],\"target\":[\"</s>\"],\"encoder\":[[[[%s]]]],\"decoder\":[[[[1]]]],\"cross\":[[[[1]]]]}\n", s, row
   }
 }' > many.jsonl
