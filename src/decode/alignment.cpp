@@ -37,6 +37,8 @@ std::vector<WordLink> align_words(const AttentionWeights& cross, std::span<const
   const size_t sources = count(source_words), targets = count(target_words);
   std::vector<WordLink> links;
   if (sources == 0) return links;
+  check(layer < cross.layers && last_head <= cross.heads, "alignment by head {} of layer {}: there are {} of {}",
+        last_head, layer + 1, cross.heads, cross.layers);
   std::vector<double> weights(sources * targets);
   std::vector<int64_t> pieces(targets);
   for (size_t t = 0; t < target_words.size(); ++t) {

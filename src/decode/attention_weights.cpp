@@ -62,7 +62,8 @@ void read_batch(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> 
                           const Concatenation& keys) {
     Layers all{{}, queries.begin, keys.begin};
     for (int i = 0; wanted && i < depth; ++i)
-      all.weights.push_back(leaves.find(fmt::format("{}.{}.{}_attention.weights", side, i, kind)));
+      if (const Expr weights = leaves.find(fmt::format("{}.{}.{}_attention.weights", side, i, kind)))
+        all.weights.push_back(weights);
     outputs.insert(outputs.end(), all.weights.begin(), all.weights.end());
     return all;
   };

@@ -34,8 +34,8 @@ struct AttentionKinds {
   bool encoder, decoder, cross;
 };
 
-// Runs the training graph on each pair, in their order, and hands over the weights of these kinds. Throws Error where a
-// weight is not a number.
+// Runs the training graph on each pair, in their order, and hands over the weights of these kinds, of the layers that
+// have such attention. Throws Error where a weight is not a number.
 using AttentionDone = std::function<void(const IdPair& pair, const PairAttention& attention)>;
 void read_attention(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> pairs, AttentionKinds kinds,
                     const AttentionDone& done);

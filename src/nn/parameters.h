@@ -82,7 +82,7 @@ class Leaves {
 
   // x, which can be asked for by this name when the graph has been built.
   Expr named(std::string name, Expr x);
-  Expr find(const std::string& name) const;  // std::logic_error where there is none
+  Expr find(const std::string& name) const;  // empty where there is none
 
  private:
   Graph& graph_;

@@ -75,28 +75,30 @@ Expr Transformer::keys_values(Leaves& p, const std::string& name, Expr x) const 
   return linear(x, p.joined({name + ".key.weight", name + ".value.weight"}));
 }
 
-// Section 3.2.2: what the heads take of the values, projected once more. NAME.weights are the weights of the heads.
-Expr Transformer::multi_head_attention(Leaves& p, const std::string& name, Expr q, Expr k, Expr v,
-                                       const Segments& segments, bool causal) const {
-  const std::string weights = name + ".weights";
-  const Expr heads = attend(p.named(weights, attention_weights(q, k, config_.heads, segments, causal)), v, segments,
-                            p.dropout_rate(config_.dropout_attention, weights));
-  return linear(heads, p[name + ".output.weight"]);
+// Each head's weighted sum of values (section 3.2.1), side by side. NAME.weights: the weights.
+Expr Transformer::attend(Leaves& p, const std::string& name, Expr q, Expr k, Expr v, const Segments& segments,
+                         bool causal) const {
+  const std::string weights_name = name + ".weights";
+  const float rate = p.dropout_rate(config_.dropout_attention, weights_name);
+  const Expr weights = attention_weights(q, k, config_.heads, segments, causal);
+  return weigh_values(p.named(weights_name, weights), v, segments, rate);
 }
 
 Expr Transformer::self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments,
                                  bool causal) const {
   const int keys = config_.keys(), values = config_.values();
   const Expr qkv = queries_keys_values(p, name, x);
-  return multi_head_attention(p, name, columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values),
-                              segments, causal);
+  const Expr heads = attend(p, name, columns(qkv, 0, keys), columns(qkv, keys, keys), columns(qkv, 2 * keys, values),
+                            segments, causal);
+  return linear(heads, p[name + ".output.weight"]);
 }
 
 Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, Expr source,
                                   const Segments& segments) const {
   const int keys = config_.keys(), values = config_.values();
-  return multi_head_attention(p, name, linear(x, p[name + ".query.weight"]), columns(source, 0, keys),
-                              columns(source, keys, values), segments, false);
+  const Expr heads = attend(p, name, linear(x, p[name + ".query.weight"]), columns(source, 0, keys),
+                            columns(source, keys, values), segments, false);
+  return linear(heads, p[name + ".output.weight"]);
 }
 
 // Section 3.3; SwiGLU: Shazeer 2020, "GLU Variants Improve Transformer".

@@ -89,8 +89,7 @@ class Transformer {
   const char* table_name(bool source) const;  // of the parameter that embeds this side
   Expr queries_keys_values(Leaves& p, const std::string& name, Expr x) const;
   Expr keys_values(Leaves& p, const std::string& name, Expr x) const;
-  Expr multi_head_attention(Leaves& p, const std::string& name, Expr q, Expr k, Expr v, const Segments& segments,
-                            bool causal) const;
+  Expr attend(Leaves& p, const std::string& name, Expr q, Expr k, Expr v, const Segments& segments, bool causal) const;
   Expr self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments, bool causal) const;
   Expr cross_attention(Leaves& p, const std::string& name, Expr x, Expr source, const Segments& segments) const;
   Expr feed_forward(Leaves& p, const std::string& name, Expr x) const;

@@ -27,13 +27,13 @@ Expr attention_weights(Expr q, Expr k, int heads, const Segments& segments, bool
   return softmax(mask_segments(scale(products, 1.f / std::sqrt(d_k)), segments, causal));
 }
 
-Expr attend(Expr weights, Expr v, const Segments& segments, float rate) {
+Expr weigh_values(Expr weights, Expr v, const Segments& segments, float rate) {
   const auto heads = static_cast<int>(weights.shape()[0]);
   return merge_heads(matmul(dropout_segments(weights, segments, rate), split_heads(v, heads)));
 }
 
 Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, bool causal, float rate) {
-  return attend(attention_weights(q, k, heads, segments, causal), v, segments, rate);
+  return weigh_values(attention_weights(q, k, heads, segments, causal), v, segments, rate);
 }
 
 void AttentionGradient::backward(Backprop&) const {

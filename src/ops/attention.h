@@ -10,7 +10,7 @@ namespace nmt {
 // softmax(q k^T / sqrt(d_k)) of each head, [heads, queries, keys]; q, k: [rows, heads * d_k].
 Expr attention_weights(Expr q, Expr k, int heads, const Segments& segments, bool causal);
 // What they take of the values of each head, [rows, heads * d_v] as v is.
-Expr attend(Expr weights, Expr v, const Segments& segments, float dropout);
+Expr weigh_values(Expr weights, Expr v, const Segments& segments, float dropout);
 // Both: softmax(q k^T / sqrt(d_k)) v.
 Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, bool causal, float dropout);
 

@@ -242,7 +242,7 @@ TEST_CASE("attention weights have names, and are the same with fusion or without
       append(losses[fusion], outputs.back());
       outputs.pop_back();
       for (const Expr& x : outputs) append(weights[fusion], x);
-      CHECK_THROWS_AS(leaves.find("decoder.9.self_attention.weights"), std::logic_error);
+      CHECK_FALSE(leaves.find("decoder.9.self_attention.weights"));
     }
     CHECK(difference(weights[1], weights[0]) <= 1e-5);
     CHECK(difference(losses[1], losses[0]) <= 1e-5);
