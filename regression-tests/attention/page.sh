@@ -4,8 +4,8 @@ page=$NMT_ROOT/scripts/attention
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
   { echo "no chromium, chromium-browser or google-chrome is installed" >&2; exit 77; }
 browse() {  # OPTION... URL
-  HOME=$PWD timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
-    --user-data-dir="$PWD/profile" --virtual-time-budget=60000 "$@" 2> browser.log
+  HOME=$PWD timeout 300 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
+    --user-data-dir="$PWD/profile" --virtual-time-budget=20000 "$@" 2> browser.log
 }
 
 echo "# what is refused"
@@ -114,9 +114,9 @@ awk 'BEGIN {
 sed -E 's/first [0-9]+/first N/' said
 n=$(grep -oE 'first [0-9]+' said | cut -d ' ' -f 2)
 [ "$n" -gt 5 ] && [ "$n" -lt 40 ] && [ "$(wc -c < many.html)" -le 1000000 ] && [ "$(wc -c < many.html)" -gt 900000 ] && echo "as many as fit"
-browse --dump-dom "file://$PWD/many.html#sentence=2&least=0.5" > dom
-grep -oE 'id="notice">[^<]*' dom | sed "s/first $n /first N /"
-[ "$(grep -o '<option' dom | wc -l)" = "$n" ] && echo "all can be chosen"
+[ "$(sed -n '/^<script type="text/,/^<.script>/p' many.html | grep -cE '^[A-Za-z0-9+/=]{99,}$')" = "$n" ] && grep '^const total' many.html
+sed 's/^const total = 4;/const total = 9;/' known.html > part.html
+browse --dump-dom "file://$PWD/part.html" | grep -oE 'id="notice">[^<]*'
 awk 'BEGIN { for (i = 0; i < 250000; i++) printf "%d,", int(rand() * 1000000000) }' > noise
 printf '{"source":["w"],"target":["</s>"],"encoder":[[[[%s1]]]],"decoder":[[[[1]]]],"cross":[[[[1]]]]}\n' "$(cat noise)" > huge.jsonl
 "$page" --megabytes 1 huge.jsonl 2>&1 || echo "ended with $?"
