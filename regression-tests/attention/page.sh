@@ -105,9 +105,9 @@ echo "# too many sentences"
 awk 'BEGIN {
   srand(3)
   for (s = 0; s < 40; s++) {
-    row = ""
-    for (i = 0; i < 28000; i++) row = row (i ? "," : "") int(rand() * 10000) / 10000
-    printf "{\"source\":[\"w%d\"],\"target\":[\"</s>\"],\"encoder\":[[[[%s]]]],\"decoder\":[[[[1]]]],\"cross\":[[[[1]]]]}\n", s, row
+    printf "{\"source\":[\"w%d\"],\"target\":[\"</s>\"],\"encoder\":[[[[", s
+    for (i = 0; i < 28000; i++) printf "%.4f,", rand()
+    print "0]]]],\"decoder\":[[[[1]]]],\"cross\":[[[[1]]]]}"
   }
 }' > many.jsonl
 "$page" --megabytes 1 many.jsonl > many.html 2> said
