@@ -100,7 +100,9 @@ def layer_norm(x, weight, bias, epsilon=1e-6):
 
 def dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, causal, window, masks):
     """3.2.1: softmax(factor Q K^T) V for each head and sentence; masks[s]: factors [heads, Lq, Lk], or 1. If causal,
-    keys behind the query are not seen; with a window, those farther away are not (4)."""
+    keys behind the query are not seen; with a window, those farther away are not (4).
+
+    The result has the softmaxes, without masks, in .weights, by sentence."""
     def split(x, rows):  # [L, heads * d] -> [heads, L, d]
         return x[rows].reshape(rows.stop - rows.start, heads, -1).transpose(1, 0, 2)
 
@@ -131,7 +133,9 @@ def dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, ca
             dq[queries] = merge(g_scores @ split(k.value, keys))
             dk[keys] = merge(g_scores.transpose(0, 2, 1) @ split(q.value, queries))
         return dq, dk, dv
-    return Tensor(np.concatenate(outputs), (q, k, v), backward)
+    result = Tensor(np.concatenate(outputs), (q, k, v), backward)
+    result.weights = softmaxes
+    return result
 
 
 def additive_attention(q, k, v, w, query_lengths, key_lengths, causal, window, masks):
@@ -139,8 +143,9 @@ def additive_attention(q, k, v, w, query_lengths, key_lengths, causal, window, m
     heads, d_k = w.value.shape
     d_v = v.value.shape[1] // heads
     out, kept = np.zeros((len(q.value), heads * d_v)), []
-    sentences = zip(spans(query_lengths), spans(key_lengths), masks)
-    for (queries, keys, mask), h in itertools.product(sentences, range(heads)):
+    softmaxes = [np.zeros((heads, a, b)) for a, b in zip(query_lengths, key_lengths)]
+    sentences = zip(spans(query_lengths), spans(key_lengths), masks, softmaxes)
+    for (queries, keys, mask, softmax), h in itertools.product(sentences, range(heads)):
         columns, v_columns = slice(h * d_k, (h + 1) * d_k), slice(h * d_v, (h + 1) * d_v)
         tanh = np.tanh(q.value[queries, None, columns] + k.value[None, keys, columns])
         scores = tanh @ w.value[h]
@@ -148,6 +153,7 @@ def additive_attention(q, k, v, w, query_lengths, key_lengths, causal, window, m
         scores[(causal and distance > 0) | (window > 0 and abs(distance) > window)] = -np.inf
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
+        softmax[h] = weights
         factors = mask if np.isscalar(mask) else mask[h]
         out[queries, v_columns] = (weights * factors) @ v.value[keys, v_columns]
         kept.append((h, queries, keys, columns, v_columns, tanh, weights, factors))
@@ -164,7 +170,9 @@ def additive_attention(q, k, v, w, query_lengths, key_lengths, causal, window, m
             dk[keys, columns] += g_sum.sum(0)
             dw[h] += np.einsum("ij,ijc->c", g_scores, tanh)
         return dq, dk, dv, dw
-    return Tensor(out, (q, k, v, w), backward)
+    result = Tensor(out, (q, k, v, w), backward)
+    result.weights = softmaxes
+    return result
 
 
 def neighbours(x, lengths, first, count):

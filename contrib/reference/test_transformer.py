@@ -43,7 +43,9 @@ def random_masks(config, pairs, seed=3):
 
 
 def by_hand(config, parameters, masks, source, labels):
-    """The post-norm ReLU model in scalar loops, straight from the paper. Returns log-probabilities [labels][V]."""
+    """The post-norm ReLU model in scalar loops, straight from the paper. Returns log-probabilities [labels][V], and
+    attention weights by name, head and query."""
+    attended = {}
     d, heads = config["dim-emb"], config["transformer-heads"]
     dk, dv = config["transformer-dim-key"], config["transformer-dim-value"]
     p, p_attention, p_ffn = (config[key] for key in DROPOUT)
@@ -77,6 +79,7 @@ def by_hand(config, parameters, masks, source, labels):
                     weights = [math.exp(sum(c * math.tanh(a + b) for a, b, c in zip(query, key, w))) for key in keys]
                 else:
                     weights = [math.exp(sum(a * b for a, b in zip(query, key)) * factor) for key in keys]
+                attended[name, h, t] = dict(zip(visible, (w / sum(weights) for w in weights)))
                 kept = [w / sum(weights) * masks[f"{name}.weights"][h][t * len(ys) + u] / (1 - p_attention)
                         for u, w in zip(visible, weights)]
                 concatenated += [sum(w * value[j] for w, value in zip(kept, values)) for j in range(dv)]
@@ -134,7 +137,7 @@ def by_hand(config, parameters, masks, source, labels):
         y = along("decoder", i, y)
         y = feed(f"decoder.{i}.feed_forward", attend(f"decoder.{i}.cross_attention", y, x, False))
     logits = [[sum(a * b for a, b in zip(row, state)) for row in table] for state in y]
-    return [[a - math.log(sum(math.exp(b) for b in row)) for a in row] for row in logits]
+    return [[a - math.log(sum(math.exp(b) for b in row)) for a in row] for row in logits], attended
 
 
 def test_gradients_agree_with_finite_differences():
@@ -150,8 +153,12 @@ def test_model_is_the_one_written_by_hand():
         pair = ([3, 4, 5, 2], [6, 3, 8, 2])
         model.masks = random_masks(model.config, [pair])
         parameters = {name: p.value.tolist() for name, p in model.parameters.items()}
-        expected = by_hand(model.config, parameters, model.masks, *pair)
+        expected, attended = by_hand(model.config, parameters, model.masks, *pair)
         np.testing.assert_allclose(log_softmax(model.logits([pair]).value), expected, rtol=1e-12)
+        for (name, head, query), weights in attended.items():
+            row = model.weights[name][0][head, query]
+            np.testing.assert_allclose([row[key] for key in weights], list(weights.values()), rtol=1e-12)
+            assert not any(row[key] for key in range(len(row)) if key not in weights)
         smoothed = [0.9 * row[label] + 0.1 / 9 * sum(row) for row, label in zip(expected, pair[1])]
         np.testing.assert_allclose(model.loss([pair], 0.1).value, -sum(smoothed) / 4, rtol=1e-12)
 
@@ -316,6 +323,11 @@ def test_commands():
             assert math.isclose(total, sum(each))
         loss, = run("gradients", "--model", "m", "--pairs", "pairs", "--output", "g")
         assert math.isclose(float(loss), -sum(line[0] for line in lines) / 9)
+
+        attention = [json.loads(line) for line in run("attention", "--model", "m", "--pairs", "pairs")]
+        assert [[len(line[kind][1][0]) for kind in ("encoder", "decoder", "cross")] for line in attention] == [
+            [4, 3, 3], [1, 5, 5], [3, 1, 1]]
+        assert [line["target"] for line in attention] == [labels for _, labels in PAIRS]
 
         best = run("decode", "--model", "m", "--source", "source", "--beam", "3", "--max-extra", "5")
         n_best = [line.split(" ||| ") for line in

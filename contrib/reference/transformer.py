@@ -147,6 +147,7 @@ class Transformer:
         shared = config["tied-embeddings-all"]
         self.source_embedding = "embedding" if shared else "source_embedding"
         self.target_embedding = "embedding" if shared else "target_embedding"
+        self.weights = {}  # of the last forward pass: by attention and sentence, [heads, queries, keys]
         self.output = self.target_embedding if shared or config["tied-embeddings"] else "output"
 
     def linear(self, x, name):
@@ -188,6 +189,7 @@ class Transformer:
             scaled = self.config["transformer-attention"] == "scaled-dot"
             factor = self.config["transformer-dim-key"] ** -0.5 if scaled else 1.0
             z = dot_product_attention(q, k, v, heads, factor, query_lengths, key_lengths, causal, window, masks)
+        self.weights[name] = z.weights
         return self.linear(z, f"{name}.output")
 
     def feed_forward(self, x, name):
@@ -413,6 +415,16 @@ def logprob_command(args):
         print(" ".join(f"{x:.17g}" for x in [tokens.sum(), *(tokens if args.tokens else [])]))
 
 
+def attention_command(args):
+    model, *_ = load_model(args.model)
+    for pair in read_one_batch(args.pairs, model.config):
+        model.logits([pair])
+        weights = {"encoder": [], "decoder": [], "cross": []}
+        for name, (of_pair,) in model.weights.items():
+            weights["cross" if name.endswith("cross_attention") else name.split(".")[0]].append(of_pair.tolist())
+        print(json.dumps({"source": pair[0], "target": pair[1], **weights}))
+
+
 def decode_command(args):
     model, *_ = load_model(args.model)
 
@@ -490,6 +502,7 @@ def main():
 
     sub = command(logprob_command, "log P of each pair (and of each token), </s> included", "model", "pairs")
     sub.add_argument("--tokens", action="store_true")
+    command(attention_command, "attention weights of each pair as JSON, by layer, head, query and key", "model", "pairs")
     sub = command(decode_command, "beam search", "model", "source")
     sub.add_argument("--beam", type=positive, default=4)
     sub.add_argument("--alpha", type=float, default=0.6)

@@ -18,6 +18,8 @@ round nmt-average
 round nmt-average a.safetensors b.safetensors --weights 1 0.1
 round nmt-decode
 round nmt-decode --ensemble a.safetensors b.safetensors --n-best
+round nmt-decode --model a.safetensors --attention out --alignment links --alignment-layer 2 --alignment-step input
+round nmt-eval alignment
 round nmt-eval bleu
 round nmt-eval chrf --word-order 2
 round nmt-eval ter --hypothesis a b --paired

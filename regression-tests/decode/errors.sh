@@ -31,6 +31,17 @@ decode --ensemble a.safetensors b.safetensors --weights 1
 decode --ensemble a.safetensors b.safetensors --weights 1 0
 decode --ensemble a.safetensors b.safetensors --weights 1 nan
 decode --model a.safetensors --vocabs x y z
+decode --ensemble a.safetensors b.safetensors --attention out
+decode --ensemble a.safetensors b.safetensors --alignment out
+decode --model a.safetensors --attention-decimals 2
+decode --model a.safetensors --attention out --attention-decimals 7
+decode --model a.safetensors --alignment-head 1
+decode --model a.safetensors --alignment out --alignment-layer 3
+decode --model a.safetensors --alignment out --alignment-head 3
+decode --model a.safetensors --alignment out --alignment-step both
+decode --model a.safetensors --alignment out --attention out
+decode --model a.safetensors --alignment -
+decode --model a.safetensors --attention nowhere/out
 
 echo "# models"
 decode --model none.safetensors

@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "config/app.h"
 #include "config/threads.h"
+#include "decode/attention_output.h"
 #include "decode/line_queue.h"
 #include "decode/line_translator.h"
 #include "io/model_file.h"
@@ -26,6 +27,7 @@ struct DecodeOptions {
   std::vector<std::string> ensemble, vocabs;
   std::vector<double> weights;
   SearchOptions search;
+  AttentionOptions attention;
   LineLimits batch;
   int maxi_batch = 1000, threads = 0;
   std::vector<std::string> devices = {"auto"};
@@ -50,6 +52,7 @@ struct DecodeOptions {
     o.add("trees", trees, "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens")
         .choices({"brackets", "tokens"});
     o.add("free-trees", free_trees, "Let a parser write any tokens, which need be no tree of the line's words");
+    attention.declare(o);
     batch.declare(o);
     o.add("maxi-batch", maxi_batch, "Lines read ahead and sorted by length; fewer where no more are there yet")
         .range(1, 1e7);
@@ -79,6 +82,9 @@ struct DecodeOptions {
     require(score_targets.empty() || !(search.n_best || scores),
             "--score-targets excludes --n-best and --scores: it writes scores alone");
     require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");
+    require(!attention.wanted() || ensemble.empty(),
+            "--attention and --alignment show the heads of one model: give --model FILE, not --ensemble");
+    attention.validate(output);
     require(score_targets != "-" || input != "-", "standard input is asked for twice: --input and --score-targets");
   }
 };
@@ -260,6 +266,10 @@ void decode(DecodeOptions options, Options& declared) {
   for (size_t i = 1; i < backends.size(); ++i) further.push_back({load(backends[i]), backends[i]});
   Decoder decoder(scorers, runtime, options.search, shortlist ? &*shortlist : nullptr, std::move(further));
   LineTranslator translator(decoder, *vocabularies.source, *vocabularies.target, options.batch, input);
+  std::optional<AttentionOutput> attention;
+  if (options.attention.wanted())
+    attention.emplace(options.attention, scorers[0], runtime, *vocabularies.source, *vocabularies.target);
+  std::vector<IdPair> pairs;  // that it has not written yet
   Progress progress(options.quiet);
   const int64_t expected = progress.shown() ? count_lines(options.input) : 0;
   const auto start = std::chrono::steady_clock::now();
@@ -269,6 +279,7 @@ void decode(DecodeOptions options, Options& declared) {
   const auto sink = [&](int64_t number, std::span<const Translation> translations) {
     output.write(
         line_text(options, number, translations, brackets ? &lines[static_cast<size_t>(number - before)] : nullptr));
+    if (attention) pairs.push_back(translations.front().ids);
     const double done = static_cast<double>(number + 1), seconds = elapsed();
     progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,
                   fmt::format("{} lines, {:.1f} lines/s", number + 1, done / seconds));
@@ -285,10 +296,15 @@ void decode(DecodeOptions options, Options& declared) {
       translator.score(lines, next_targets(*targets, lines.size(), input), sink);
     else
       translator.translate(lines, sink);
+    if (!attention) continue;
+    runtime.profile.enter("attention");
+    attention->write(pairs);
+    pairs.clear();
   }
   if (std::string extra; targets && targets->next(extra))
     user_error("{} has more lines than {}; line by line they must belong together", targets->name(), input);
   output.commit();
+  if (attention) attention->commit();
   progress.clear();
 
   if (options.profile) fmt::print(stderr, "{}", runtime.profile_table());

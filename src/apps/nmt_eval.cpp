@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/app.h"
+#include "metrics/alignment.h"
 #include "metrics/bleu.h"
 #include "metrics/brackets.h"
 #include "metrics/chrf.h"
@@ -178,6 +179,23 @@ void evaluate_brackets(const BracketOptions& options, const EvalOptions& common)
            });
 }
 
+struct AlignmentCommandOptions {
+  void declare(Options&) {}
+};
+
+void evaluate_alignment(const AlignmentCommandOptions&, const EvalOptions& common) {
+  require(common.references.size() == 1, "alignment takes one --reference, not {}", common.references.size());
+  const auto parse = [](const std::string& path, const Lines& lines, bool gold) {
+    for (size_t i = 0; i < lines.size(); ++i)
+      WordAlignment::parse(lines[i], gold, fmt::format("{}:{}:", shown(path), i + 1));
+  };
+  evaluate(AlignmentErrorRate(), common,
+           [&](const std::string& path, const Lines& lines, std::span<const Lines> references) {
+             parse(common.references[0], references[0], true);
+             parse(path, lines, false);
+           });
+}
+
 // A subcommand: its metric's options and those of every metric.
 template <class MetricOptions>
 struct Command {
@@ -194,13 +212,15 @@ struct Command {
 };
 
 int run(int argc, char** argv) {
-  App app("nmt-eval", "Scores translations: the figures of sacreBLEU 2; and trees: the figures of EVALB.");
+  App app("nmt-eval",
+          "Scores translations: the figures of sacreBLEU 2; trees: the figures of EVALB; word alignments: AER.");
   app.footer(
       "Examples:\n"
       "  nmt-eval bleu --reference test.de < test.out.de\n"
       "  nmt-eval bleu --tokenize moses --language de --compound-split --reference test.de < test.out.de\n"
       "  nmt-eval chrf --word-order 2 --reference test.de --hypothesis a.de b.de --paired\n"
       "  nmt-eval brackets --reference dev.trees < dev.out.trees\n"
+      "  nmt-eval alignment --reference gold.align < test.align\n"
       "Intervals and p-values come from nmt's own random numbers: they differ from sacreBLEU's within the resampling "
       "error.");
   Command<BleuOptions> bleu;
@@ -218,6 +238,9 @@ int run(int argc, char** argv) {
   Command<BracketOptions> brackets;
   brackets.declare(app, "brackets", "Labelled F1 of constituency trees, in percent: the figures of EVALB",
                    evaluate_brackets);
+  Command<AlignmentCommandOptions> alignment;
+  alignment.declare(app, "alignment", "Alignment error rate of links between words, in percent; less is better",
+                    evaluate_alignment);
   return app.main(argc, argv);
 }
 

@@ -75,8 +75,10 @@ class LineTranslator::InOrder {
   size_t next_ = 0;
 };
 
-Translation LineTranslator::translation(const Hypothesis& hypothesis) const {
-  return {target_.decode(hypothesis.ids), hypothesis.log_probability, hypothesis.score};
+Translation LineTranslator::translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const {
+  IdPair ids{std::move(source), hypothesis.ids};
+  ids.target.push_back(target_.eos_id());
+  return {target_.decode(hypothesis.ids), hypothesis.log_probability, hypothesis.score, std::move(ids)};
 }
 
 void LineTranslator::translate(std::span<const std::string> lines, const Sink& sink) {
@@ -107,7 +109,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
   const auto done = [&](size_t s, const std::vector<Hypothesis>& best) {
     std::vector<Translation> made;
     totals_.target_tokens += static_cast<int64_t>(best.front().ids.size());
-    for (const Hypothesis& hypothesis : best) made.push_back(translation(hypothesis));
+    for (const Hypothesis& hypothesis : best) made.push_back(translation(sources[s], hypothesis));
     results.put(line_of[s], std::move(made));
   };
   decoder_.translate(sources, {limits_.sentences, limits_.words}, done, words);
@@ -141,7 +143,7 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
       pairs[i].target.pop_back();
       const double sum = std::accumulate(scores[i].begin(), scores[i].end(), 0.0);
       const double penalty = decoder_.options().penalty(static_cast<int64_t>(scores[i].size()));
-      results.put(order[begin + i], {translation({pairs[i].target, sum, sum / penalty})});
+      results.put(order[begin + i], {translation(pairs[i].source, {pairs[i].target, sum, sum / penalty})});
     }
   }
 }

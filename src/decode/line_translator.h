@@ -24,6 +24,7 @@ struct LineLimits {
 struct Translation {
   std::string text;
   double log_probability, score;
+  IdPair ids = {};  // of the line as it was translated and of this, with </s>; none for a line without text
 };
 
 // Lines of text in, translations out, in the order of the lines. Lines are sorted by length, so that those worked on
@@ -53,7 +54,7 @@ class LineTranslator {
 
  private:
   std::vector<int32_t> encode(const Vocab& vocab, std::string_view line, int64_t number, const char* side);
-  Translation translation(const Hypothesis& hypothesis) const;
+  Translation translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const;
   class InOrder;
 
   Decoder& decoder_;

@@ -14,17 +14,13 @@
 #include "ops/project_top_k.h"
 
 namespace nmt {
+
+void Concatenation::add(std::span<const int32_t> sentence) {
+  ids.insert(ids.end(), sentence.begin(), sentence.end());
+  begin.push_back(static_cast<int32_t>(ids.size()));
+}
+
 namespace {
-
-// Sentences one after another.
-struct Concatenation {
-  std::vector<int32_t> ids, begin = {0};
-
-  void add(std::span<const int32_t> sentence) {
-    ids.insert(ids.end(), sentence.begin(), sentence.end());
-    begin.push_back(static_cast<int32_t>(ids.size()));
-  }
-};
 
 // Makes all others impossible. What remains keeps its log-probability: a tree's is what the model gives it, however
 // little else was possible.

@@ -22,6 +22,13 @@ struct IdPair {
   std::vector<int32_t> source, target;
 };
 
+// Sentences one after another.
+struct Concatenation {
+  std::vector<int32_t> ids, begin = {0};
+
+  void add(std::span<const int32_t> sentence);
+};
+
 // Beam search with one runtime; see Decoder.
 class Search {
  public:

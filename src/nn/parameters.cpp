@@ -1,5 +1,7 @@
 #include "nn/parameters.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/elementwise.h"
 
@@ -53,5 +55,15 @@ float Leaves::dropout_rate(double rate, const std::string& name) {
 }
 
 Expr Leaves::dropout(Expr x, double rate, const std::string& name) { return nmt::dropout(x, dropout_rate(rate, name)); }
+
+Expr Leaves::named(std::string name, Expr x) {
+  named_.emplace_back(std::move(name), x);
+  return x;
+}
+
+Expr Leaves::find(const std::string& name) const {
+  const auto it = std::ranges::find(named_, name, &std::pair<std::string, Expr>::first);
+  return it == named_.end() ? Expr() : it->second;
+}
 
 }  // namespace nmt

@@ -80,12 +80,17 @@ class Leaves {
   };
   const std::vector<Place>& places() const { return places_; }
 
+  // x, which can be asked for by this name when the graph has been built.
+  Expr named(std::string name, Expr x);
+  Expr find(const std::string& name) const;  // empty where there is none
+
  private:
   Graph& graph_;
   Parameters& parameters_;
   bool train_;
   std::map<std::pair<int64_t, size_t>, Expr> leaves_;  // by offset of the first and number of matrices
   std::vector<Place> places_;
+  std::vector<std::pair<std::string, Expr>> named_;
 };
 
 }  // namespace nmt

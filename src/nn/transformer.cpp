@@ -87,13 +87,15 @@ Expr Transformer::keys_values(Leaves& p, const std::string& name, Expr x) const 
   return linear(x, p.joined({name + ".key.weight", name + ".value.weight"}));
 }
 
-// Each head's weighted sum of values (section 3.2.1), side by side.
+// Each head's weighted sum of values (section 3.2.1), side by side. NAME.weights: the weights, of products alone.
 Expr Transformer::attend(Leaves& p, const std::string& name, Expr q, Expr k, Expr v, const Segments& segments,
                          KeyMask mask) const {
-  const float rate = p.dropout_rate(config_.dropout_attention, name + ".weights");
+  const std::string weights_name = name + ".weights";
+  const float rate = p.dropout_rate(config_.dropout_attention, weights_name);
   if (config_.attention == "additive")
     return additive_attention(q, k, v, p[name + ".score.weight"], segments, mask, rate);
-  return attention(q, k, v, config_.heads, segments, mask, rate, attention_factor());
+  const Expr weights = attention_weights(q, k, config_.heads, segments, mask, attention_factor());
+  return weigh_values(p.named(weights_name, weights), v, segments, rate);
 }
 
 Expr Transformer::self_attention(Leaves& p, const std::string& name, Expr x, const Segments& segments,

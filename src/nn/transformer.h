@@ -57,6 +57,9 @@ class Transformer {
   Expr encode(Leaves& p, const PackedText& source, const std::vector<int64_t>& weights) const;
 
   // Loss and -log p of each target token; see cross_entropy. weight: one float that lives until the run.
+  // Leaves::find of "encoder.I.self_attention.weights", "decoder.I.self_attention.weights" or
+  // "decoder.I.cross_attention.weights" then gives the attention weights of layer I, [heads, queries, keys] of all
+  // sentences, 0 between two of them.
   Expr loss(Leaves& p, const PairInput& batch, const float* weight, double label_smoothing) const;
 
   // Decoding, one step for several rows: hypotheses of one sentence stand together.

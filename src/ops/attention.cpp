@@ -24,12 +24,19 @@ float factor_or_default(float factor, int64_t d_k) {
 
 }  // namespace
 
-Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, KeyMask mask, float rate, float factor) {
+Expr attention_weights(Expr q, Expr k, int heads, const Segments& segments, KeyMask mask, float factor) {
   factor = factor_or_default(factor, q.shape().dim(-1) / heads);
   const Expr products = matmul(split_heads(q, heads), split_heads(k, heads), false, true);
-  const Expr scores = mask_segments(scale(products, factor), segments, mask);
-  const Expr weights = dropout_segments(softmax(scores), segments, rate);
-  return merge_heads(matmul(weights, split_heads(v, heads)));
+  return softmax(mask_segments(scale(products, factor), segments, mask));
+}
+
+Expr weigh_values(Expr weights, Expr v, const Segments& segments, float rate) {
+  const auto heads = static_cast<int>(weights.shape()[0]);
+  return merge_heads(matmul(dropout_segments(weights, segments, rate), split_heads(v, heads)));
+}
+
+Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, KeyMask mask, float rate, float factor) {
+  return weigh_values(attention_weights(q, k, heads, segments, mask, factor), v, segments, rate);
 }
 
 void AttentionGradient::backward(Backprop&) const {

@@ -7,7 +7,11 @@
 // Attention over packed sentences, as equation 1 of "Attention Is All You Need" writes it, and as one fused op.
 namespace nmt {
 
-// softmax(factor * q k^T) v for each head; q, k: [rows, heads * d_k], v: [rows, heads * d_v]. factor 0: d_k^-0.5.
+// softmax(factor * q k^T) of each head, [heads, queries, keys]; q, k: [rows, heads * d_k]. factor 0: d_k^-0.5.
+Expr attention_weights(Expr q, Expr k, int heads, const Segments& segments, KeyMask mask, float factor = 0);
+// What they take of the values of each head, [rows, heads * d_v] as v is.
+Expr weigh_values(Expr weights, Expr v, const Segments& segments, float dropout);
+// Both: softmax(factor * q k^T) v.
 Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, KeyMask mask, float dropout,
                float factor = 0);
 

@@ -71,6 +71,29 @@ std::string SentencePieceVocab::normalize(std::string_view text) const {
   return result;
 }
 
+std::vector<int32_t> SentencePieceVocab::words_of(std::span<const int32_t> ids) const {
+  constexpr std::string_view kSpace = "\u2581";
+  std::vector<int32_t> words;
+  int32_t last = -1;  // the word begun last
+  bool between = true;
+  for (const int32_t id : ids) {
+    check_id(id);
+    words.push_back(-1);
+    if (processors_->pieces.IsControl(id)) continue;
+    const std::string& piece = processors_->pieces.IdToPiece(id);
+    for (std::string_view rest = piece; !rest.empty();) {
+      const bool space = rest.starts_with(kSpace);
+      rest.remove_prefix(space ? kSpace.size() : 1);
+      if (!space && between) ++last;
+      if (!space && words.back() < 0) words.back() = last;
+      between = space;
+    }
+    if (words.back() < 0) words.back() = last + 1;  // a space: that before the next word
+  }
+  std::ranges::replace(words, last + 1, -1);  // there is none
+  return words;
+}
+
 std::string SentencePieceVocab::piece(int id) const {
   check_id(id);
   return processors_->pieces.IdToPiece(id);

@@ -14,6 +14,10 @@ constexpr int kMaxCharacters = 200;
 
 bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
+bool continues_word(std::string_view piece) {
+  return piece.starts_with(WordPieceVocab::kContinues) && piece.size() > WordPieceVocab::kContinues.size();
+}
+
 bool has_upper_case(std::string_view piece) {
   return std::ranges::any_of(to_utf32(piece), [](char32_t c) { return u_isupper(static_cast<UChar32>(c)); });
 }
@@ -45,7 +49,7 @@ WordPieceVocab::WordPieceVocab(std::string file, const std::string& name) : Voca
     pieces_.push_back(piece);
     const bool bracketed = piece.size() > 2 && piece.starts_with('[') && piece.ends_with(']');
     if (bracketed || is_control(id)) continue;
-    const bool continues = piece.starts_with(kContinues) && piece.size() > kContinues.size();
+    const bool continues = continues_word(piece);
     if (continues) piece.remove_prefix(kContinues.size());
     (continues ? continuations_ : starts_).emplace(piece, id);
     longest_ = std::max(longest_, piece.size());
@@ -94,13 +98,24 @@ std::vector<int32_t> WordPieceVocab::encode(std::string_view text) const {
   return ids;
 }
 
+std::vector<int32_t> WordPieceVocab::words_of(std::span<const int32_t> ids) const {
+  std::vector<int32_t> words;
+  int32_t word = -1;
+  for (const int32_t id : ids) {
+    check_id(id);
+    if (!is_control(id) && (word < 0 || !continues_word(pieces_[id]))) ++word;
+    words.push_back(is_control(id) ? -1 : word);
+  }
+  return words;
+}
+
 std::string WordPieceVocab::decode(std::span<const int32_t> ids) const {
   std::vector<std::string> words;
   for (const int32_t id : ids) {
     check_id(id);
     if (is_control(id)) continue;
     const std::string_view piece = pieces_[id];
-    if (piece.starts_with(kContinues) && piece.size() > kContinues.size() && !words.empty())
+    if (continues_word(piece) && !words.empty())
       words.back() += piece.substr(kContinues.size());
     else
       words.emplace_back(piece);

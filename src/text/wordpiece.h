@@ -32,6 +32,7 @@ class WordPieceVocab : public Vocab {
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   std::string normalize(std::string_view text) const override { return join_words(basic_words(text, casing_)); }
+  std::vector<int32_t> words_of(std::span<const int32_t> ids) const override;
   std::string piece(int id) const override;
   int find(std::string_view piece) const override;
   std::vector<std::pair<std::string, std::string>> properties() const override;

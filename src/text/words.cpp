@@ -141,6 +141,19 @@ std::string WordsVocab::normalize(std::string_view text) const {
 
 std::string WordsVocab::join(std::string_view text) const { return style_.join ? join_bpe(text) : std::string(text); }
 
+std::vector<int32_t> WordsVocab::words_of(std::span<const int32_t> ids) const {
+  std::vector<int32_t> words;
+  int32_t word = -1;
+  bool continues = false;
+  for (const int32_t id : ids) {
+    check_id(id);
+    if (id != eos_id() && !continues) ++word;
+    words.push_back(id == eos_id() ? -1 : word);
+    continues = style_.join && words_[id].ends_with(kJoiner);
+  }
+  return words;
+}
+
 std::string WordsVocab::piece(int id) const {
   check_id(id);
   return words_[id];

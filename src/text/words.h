@@ -39,6 +39,7 @@ class WordsVocab : public Vocab {
   std::string decode(std::span<const int32_t> ids) const override;
   std::string normalize(std::string_view text) const override;
   std::string join(std::string_view text) const override;
+  std::vector<int32_t> words_of(std::span<const int32_t> ids) const override;
   std::string piece(int id) const override;
   int find(std::string_view piece) const override;
   std::vector<std::pair<std::string, std::string>> properties() const override;

@@ -232,3 +232,36 @@ TEST_CASE("a batch without tokens has no loss and no gradient", "[nn]") {
     CHECK(std::ranges::all_of(gradient, [](float g) { return g == 0; }));
   }
 }
+
+TEST_CASE("attention weights have names, and are the same with fusion or without", "[nn]") {
+  for (const ModelConfig& c : variants()) {
+    INFO(title(c));
+    TestModel model(c);
+    const PairInput batch = random_batch(c);
+    const float one = 1;
+    std::vector<float> losses[2], weights[2];
+    for (const bool fusion : {false, true}) {
+      Runtime runtime(2);
+      Graph graph(runtime, fusion ? fusion_rules() : std::span<const FusionRule>());
+      Leaves leaves(graph, model.parameters, false);
+      const Expr loss = model.transformer.loss(leaves, batch, &one, 0);
+      std::vector<Expr> outputs;
+      for (int i = 0; i < c.enc_depth; ++i)
+        outputs.push_back(leaves.find(fmt::format("encoder.{}.self_attention.weights", i)));
+      for (int i = 0; i < c.dec_depth; ++i)
+        for (const char* kind : {"self", "cross"})
+          outputs.push_back(leaves.find(fmt::format("decoder.{}.{}_attention.weights", i, kind)));
+      outputs.push_back(loss.output(1));
+      graph.run(outputs);
+      const auto append = [&](std::vector<float>& to, Expr x) {
+        to.insert(to.end(), graph.data<float>(x), graph.data<float>(x) + x.shape().elements());
+      };
+      append(losses[fusion], outputs.back());
+      outputs.pop_back();
+      for (const Expr& x : outputs) append(weights[fusion], x);
+      CHECK_FALSE(leaves.find("decoder.9.self_attention.weights"));
+    }
+    CHECK(difference(weights[1], weights[0]) <= 1e-5);
+    CHECK(difference(losses[1], losses[0]) <= 1e-5);
+  }
+}

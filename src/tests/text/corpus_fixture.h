@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,11 @@ class NumberVocab : public nmt::Vocab {
   }
   std::string decode(std::span<const int32_t> ids) const override { return fmt::format("{}", fmt::join(ids, " ")); }
   std::string normalize(std::string_view text) const override { return std::string(text); }
+  std::vector<int32_t> words_of(std::span<const int32_t> ids) const override {
+    std::vector<int32_t> words(ids.size());
+    std::iota(words.begin(), words.end(), 0);
+    return words;
+  }
   std::string piece(int id) const override { return std::to_string(id); }
   int find(std::string_view piece) const override { return encode(piece).at(0); }
   std::vector<std::pair<std::string, std::string>> properties() const override { return {}; }

@@ -155,3 +155,28 @@ TEST_CASE("vocabularies are used by many threads at once") {
     CHECK(same == std::vector<int>(4, 1));
   }
 }
+
+TEST_CASE("SentencePiece: pieces belong to words") {
+  const std::string space = "\u2581";
+  const auto vocab =
+      Vocab::from_bytes(foreign_model(piece("<unk>", kUnknown) + piece("</s>", kControl) + piece(space + "a", kNormal) +
+                                      piece("b", kNormal) + piece(space, kNormal) + piece("c" + space, kNormal) +
+                                      piece("d" + space + "e", kNormal)),
+                        "model");
+  const int32_t a = 2, b = 3, gap = 4, c = 5, two = 6;
+  CHECK(vocab->words_of(ids({a, b, a, b, b, 1})) == ids({0, 0, 1, 1, 1, -1}));
+  CHECK(vocab->words_of(ids({b, 0, a, 0, 1})) == ids({0, 0, 1, 1, -1}));
+  CHECK(vocab->words_of(ids({gap, b, gap, a, gap, 1})) == ids({0, 0, 1, 1, -1, -1}));
+  CHECK(vocab->words_of(ids({b, c, b, c, b})) == ids({0, 0, 1, 1, 2}));
+  CHECK(vocab->words_of(ids({a, two, b, gap, gap, b})) == ids({0, 0, 1, 2, 2, 2}));
+  CHECK(vocab->words_of({}).empty());
+
+  TempFolder folder;
+  write_lines(folder / "t", invented_text(500, 2));
+  const auto trained = train_vocab(training("bpe", 120, {folder / "t"})).vocab;
+  for (const auto& line : invented_text(20, 9)) {
+    const auto of_line = trained->words_of(trained->encode(line));
+    CHECK(of_line.back() == std::ranges::count(line, ' '));
+    CHECK(std::ranges::is_sorted(of_line));
+  }
+}

@@ -198,3 +198,9 @@ TEST_CASE("WordPiece: trained on text, deterministic, nothing of it unknown") {
   for (const auto& line : text)
     REQUIRE(trained.vocab->decode(trained.vocab->encode(line)) == trained.vocab->normalize(line));
 }
+
+TEST_CASE("WordPiece: pieces belong to words") {
+  const auto vocab = vocab_of("[UNK]\n</s>\na\n##b\n.\n##\n");
+  CHECK(vocab->words_of(ids({2, 3, 3, 2, 4, 0, 5, 1})) == ids({0, 0, 0, 1, 2, 3, 4, -1}));
+  CHECK(vocab->words_of(ids({3, 3, 2})) == ids({0, 0, 1}));
+}

@@ -141,3 +141,14 @@ TEST_CASE("malformed training text is repaired") {
   CHECK(got == std::vector<std::string>{"gut", "b\uFFFDd", "n\uFFFDl", "e\u0085f"});
   CHECK(error_of([] { TrainingLines({"-", "-"}, 0, 1); }) == "standard input (-) can be read only once");
 }
+
+TEST_CASE("words: pieces belong to words") {
+  const std::string words = "\n<unk>\n</s>\na@@\nb@@\nc\n@@\n";
+  const auto joined = Vocab::from_bytes("#nmt-words 1 words=6 merges=0 join=1 lowercase=0 attached=0" + words, "v");
+  CHECK(joined->words_of(ids({2, 3, 4, 4, 0, 2, 1})) == ids({0, 0, 0, 1, 2, 3, -1}));
+  CHECK(joined->words_of(ids({4, 5, 4, 1})) == ids({0, 1, 1, -1}));
+  const auto apart = Vocab::from_bytes("#nmt-words 1 words=6 merges=0 join=0 lowercase=0 attached=0" + words, "v");
+  CHECK(apart->words_of(ids({2, 3, 4, 1})) == ids({0, 1, 2, -1}));
+  CHECK(apart->words_of({}).empty());
+  CHECK(error_of([&] { apart->words_of(ids({6})); }) == "piece id 6 is outside the vocabulary (0 to 5)");
+}
