@@ -246,11 +246,17 @@ TEST_CASE("attention weights have names, and are the same with fusion or without
       Leaves leaves(graph, model.parameters, false);
       const Expr loss = model.transformer.loss(leaves, batch, &one, 0);
       std::vector<Expr> outputs;
-      for (int i = 0; i < c.enc_depth; ++i)
-        outputs.push_back(leaves.find(fmt::format("encoder.{}.self_attention.weights", i)));
-      for (int i = 0; i < c.dec_depth; ++i)
-        for (const char* kind : {"self", "cross"})
-          outputs.push_back(leaves.find(fmt::format("decoder.{}.{}_attention.weights", i, kind)));
+      const auto find = [&](const char* side, int layer, const char* kind, bool there) {
+        const Expr found = leaves.find(fmt::format("{}.{}.{}_attention.weights", side, layer, kind));
+        CHECK(static_cast<bool>(found) == there);
+        if (found) outputs.push_back(found);
+      };
+      const bool products = c.attention != "additive";  // which keeps no weights
+      for (int i = 0; i < c.enc_depth; ++i) find("encoder", i, "self", products && c.encoder_layer == "self-attention");
+      for (int i = 0; i < c.dec_depth; ++i) {
+        find("decoder", i, "self", products && c.decoder_layer == "self-attention");
+        find("decoder", i, "cross", products);
+      }
       outputs.push_back(loss.output(1));
       graph.run(outputs);
       const auto append = [&](std::vector<float>& to, Expr x) {
