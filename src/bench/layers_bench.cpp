@@ -14,6 +14,7 @@
 #include "config/app.h"
 #include "config/threads.h"
 #include "graph/runtime.h"
+#include "ops/additive_attention.h"
 #include "ops/attention.h"
 #include "ops/convolution.h"
 #include "ops/elementwise.h"
@@ -86,17 +87,23 @@ std::vector<Layer> layers(const LayersOptions& o) {
   const auto matrix = [](Expr x, const Inputs& inputs, int64_t columns) {
     return x.graph().parameter({inputs.d, columns}, inputs.weights.data(), nullptr);
   };
-  return {{"self-attention", "n^2 d", attend({})},
-          {"recurrent", "n d^2",
-           [=](Expr x, Expr begin, const Inputs& inputs) {
-             const Expr w = matrix(x, inputs, inputs.d);
-             return recurrence(linear(x, w), w, begin, false);
-           }},
-          {"convolutional", "k n d^2",
-           [=, &o](Expr x, Expr begin, const Inputs& inputs) {
-             return linear(neighbours(x, begin, -(o.kernel / 2), o.kernel), matrix(x, inputs, o.kernel * inputs.d));
-           }},
-          {"self-attention (restricted)", "r n d", attend({false, o.window})}};
+  return {
+      {"self-attention", "n^2 d", attend({})},
+      {"recurrent", "n d^2",
+       [=](Expr x, Expr begin, const Inputs& inputs) {
+         const Expr w = matrix(x, inputs, inputs.d);
+         return recurrence(linear(x, w), w, begin, false);
+       }},
+      {"convolutional", "k n d^2",
+       [=, &o](Expr x, Expr begin, const Inputs& inputs) {
+         return linear(neighbours(x, begin, -(o.kernel / 2), o.kernel), matrix(x, inputs, o.kernel * inputs.d));
+       }},
+      {"self-attention (restricted)", "r n d", attend({false, o.window})},
+      {"self-attention (additive)", "n^2 d", [=, &o](Expr x, Expr begin, const Inputs& inputs) {
+         const Expr weights = x.graph().input({{2}, DType::kI64}, inputs.weight_begin.data());
+         const Expr w = x.graph().parameter({inputs.d / o.head_width, o.head_width}, inputs.weights.data(), nullptr);
+         return additive_attention(x, x, x, w, {begin, begin, weights}, {}, 0);
+       }}};
 }
 
 struct Measured {
