@@ -25,6 +25,10 @@ struct KeyMask {
 
   NMT_ON_DEVICE_TOO constexpr KeyMask(bool causal = false, int window = 0) : causal(causal), window(window) {}
 
+  // The same by distance: how far before itself and behind itself a query sees.
+  NMT_ON_DEVICE_TOO constexpr int before() const { return window > 0 ? window : INT32_MAX; }
+  NMT_ON_DEVICE_TOO constexpr int behind() const { return causal ? 0 : before(); }
+
   template <class Int>
   NMT_ON_DEVICE_TOO constexpr Int first(Int i) const {
     return window > 0 && i > window ? i - window : 0;

@@ -31,14 +31,15 @@ struct Item {
         row_sums(x.row_sums + head * x.queries + tile.query_begin),
         keep(a, tile, head),
         scale(a.scale),
-        mask(a.mask) {}
+        before(a.mask.before()),
+        behind(a.mask.behind()) {}
 
   Rows<const T> q, k, v, dout;
   const float* logsumexp;
   float* row_sums;
   Keep keep;
   float scale;
-  KeyMask mask;
+  int before, behind;  // how far a query sees
 };
 
 struct Memory {
@@ -74,8 +75,8 @@ __device__ __forceinline__ unsigned weights(const Item<T>& x, int query, int key
     for (int n = 0; n < 4; ++n) {
       const int row = first_row() + m, column = first_column() + n;
       const int i = kKeysAreRows ? column : row, j = kKeysAreRows ? row : column;
-      const bool seen =
-          query + i < x.q.count && key + j >= x.mask.first(query + i) && key + j < x.mask.end(query + i, x.k.count);
+      const int distance = query + i - (key + j);
+      const bool seen = query + i < x.q.count && key + j < x.k.count && distance <= x.before && -distance <= x.behind;
       const bool keep = !x.keep.drops() || is_kept(memory.kept, i, j);
       p.at[m][n] = seen ? exponential(p.at[m][n] * x.scale - shift[kKeysAreRows ? n : m]) : 0;
       dw.at[m][n] = keep ? dw.at[m][n] * x.keep.scale() : 0;
