@@ -2,7 +2,8 @@
 set -euo pipefail
 export LC_ALL=C
 bin=${NMT_BIN:-$here/../../../build/bin}
-[ -x "$bin/nmt-train" ] || bin=$(dirname "$(command -v nmt-train || echo nmt-train)")  # of an installed tree, in PATH
+# Those of an installed tree, in PATH.
+[ -n "${NMT_BIN:-}" ] || [ -x "$bin/nmt-train" ] || bin=$(dirname "$(command -v nmt-train || echo nmt-train)")
 
 fail() { echo "$(basename "$(dirname "$0")")/$(basename "$0"): $*" >&2; exit 2; }
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }  # the comment that begins the script
@@ -14,4 +15,13 @@ need() {
   shift 2
   for file in "$@"; do [ -f "$folder/$file" ] || missing+=("$file"); done
   [ ${#missing[@]} -eq 0 ] || fail "$folder lacks ${missing[*]}: $what"
+}
+
+# average_last N PREFIX: the mean of the last N checkpoints of PREFIX.safetensors, or of all where there are fewer, as
+# PREFIX.avg.safetensors.
+average_last() {
+  local kept
+  kept=$(find "$(dirname "$2")" -maxdepth 1 \( -name "$(basename "$2").iter*.safetensors" -o \
+    -name "$(basename "$2").epoch*.safetensors" \) | wc -l)
+  "$bin/nmt-average" --last $((kept < $1 ? kept : $1)) --model "$2.safetensors" --output "$2.avg.safetensors"
 }

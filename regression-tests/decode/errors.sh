@@ -88,4 +88,9 @@ printf 'w2 w3 w4\nw2 w3 w4 w5\n' > four
 decode --model positions.safetensors --input four --output out
 decode --model positions.safetensors --input text --score-targets <(tail -n 1 four) --output out
 decode --model positions.safetensors --input four --max-length 3 > cut; tail -n 1 cut
+# Translations that end with the positions have attention, too.
+"$NMT_BIN/nmt-decode" --quiet --model positions.safetensors --input four --max-length 3 --beam-size 1 --output kept \
+  --alignment links --attention weights
+wc -l < links
+wc -l < weights
 [ -w /dev/full ] && "$NMT_BIN/nmt-decode" --quiet --model a.safetensors < text 2>&1 > /dev/full || echo "ended with $?"

@@ -76,6 +76,8 @@ try() {
 }
 try "$NMT_BIN/nmt-decode" --quiet --model translator.safetensors --trees brackets
 try "$NMT_BIN/nmt-decode" --quiet --ensemble model.safetensors translator.safetensors
+try parse --quiet --trees brackets --free-trees
+try parse --quiet --trees brackets --score-targets one.tokens
 printf 'w1\n' > a
 printf '(S XX )S\n' > b
 "$NMT_BIN/nmt-vocab" shortlist --vocabs vocab --train-sets a b --output shortlist 2> /dev/null

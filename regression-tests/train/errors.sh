@@ -37,6 +37,10 @@ fails "translations of nothing" train --valid-translation-output translations
 fails "two learning rates" train --learn-rate 0.001 --lr-scale 2
 fails "heads" train --transformer-heads 3
 fails "positions" train --transformer-train-position-embeddings --transformer-max-positions 256
+fails "positions without an end" train --transformer-max-positions 300
+fails "a kernel of no convolution" train --transformer-kernel-width 5
+fails "a window of no attention" train --transformer-attention-window 5 --transformer-encoder-layer recurrent \
+  --transformer-decoder-layer recurrent
 fails "positions of a validation set" train --transformer-train-position-embeddings --transformer-max-positions 4 --max-length 3 \
   --max-length-crop --valid-sets data/dev.en data/dev.de
 fails "model's name" train --model model.bin

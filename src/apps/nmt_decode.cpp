@@ -258,6 +258,9 @@ void decode(DecodeOptions options, Options& declared) {
     if (!options.free_trees) options.search.trees = &*trees;
     require(!shortlist, "--shortlist is for translation; {} is a parser, whose tokens are few", paths[0]);
   }
+  const bool format_given = declared.find("trees")->given();
+  require(!options.free_trees || !format_given, "--free-trees writes tokens: leave out --trees");
+  require(!targets || !format_given, "--score-targets takes a parser's tokens and writes no trees: leave out --trees");
   for (const char* name : {"trees", "free-trees"})
     require(trees || !declared.find(name)->given(), "--{} is for parsers; {} was not trained with --target-trees", name,
             paths[0]);

@@ -19,7 +19,6 @@ void AlignmentOptions::declare(Options& o) {
 }
 
 void AlignmentOptions::check_model(const ModelConfig& config) const {
-  require(config.dec_depth > 0, "--alignment: the model's decoder has no layers");
   require(layer <= config.dec_depth, "--alignment-layer {}: the model's decoder has {} layers", layer,
           config.dec_depth);
   require(head <= config.heads, "--alignment-head {}: the model has {} heads", head, config.heads);

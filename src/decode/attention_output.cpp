@@ -40,7 +40,8 @@ AttentionOutput::AttentionOutput(const AttentionOptions& options, const Scorer& 
       source_(source),
       target_(target) {
   require(scorer.transformer->config().attention != "additive",
-          "--attention and --alignment need attention by products; additive attention keeps no weights");
+          "--attention and --alignment need attention by products; additive attention (--transformer-attention) keeps "
+          "no weights");
   if (!options.alignment.empty()) {
     options.rule.check_model(scorer.transformer->config());
     alignment_.emplace(options.alignment);

@@ -77,6 +77,8 @@ class LineTranslator::InOrder {
 
 Translation LineTranslator::translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const {
   IdPair ids{std::move(source), hypothesis.ids};
+  // One that ended with the model's positions leaves none for </s>.
+  if (std::ssize(ids.target) >= decoder_.longest()) ids.target.pop_back();
   ids.target.push_back(target_.eos_id());
   return {target_.decode(hypothesis.ids), hypothesis.log_probability, hypothesis.score, std::move(ids)};
 }

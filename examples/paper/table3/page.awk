@@ -18,6 +18,10 @@ function shown(row, metric, digits,   f) {
 # A direction counts only where it is larger than what seeds alone do: the wider spread of the two rows.
 function direction(claim, row, expected,   d, s) {
   if (!((row, "bleu") in n) || !(("base", "bleu") in n)) return
+  if (n["base", "bleu"] == 1) {
+    printf "| %s | %s | | | not decided: one seed |\n", claim, row
+    return
+  }
   d = mean(row, "perplexity") / mean("base", "perplexity") - 1
   s = high["base", "perplexity"] - low["base", "perplexity"]
   if (high[row, "perplexity"] - low[row, "perplexity"] > s) s = high[row, "perplexity"] - low[row, "perplexity"]
