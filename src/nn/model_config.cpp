@@ -97,15 +97,6 @@ void ModelConfig::validate() const {
           "--tied-embeddings-all needs one vocabulary for both sides, but they have {} and {} entries",
           source_vocabulary, target_vocabulary);
   require(!tied_embeddings_all || tied_embeddings, "--tied-embeddings-all includes --tied-embeddings, which is off");
-  // Options that would do nothing.
-  const ModelConfig usual;
-  const auto either_layer = [&](const char* kind) { return encoder_layer == kind || decoder_layer == kind; };
-  require(train_positions || max_positions == usual.max_positions,
-          "--transformer-max-positions is for --transformer-train-position-embeddings; sinusoids have no end");
-  require(either_layer("convolution") || kernel_width == usual.kernel_width,
-          "--transformer-kernel-width is for layers of convolution");
-  require(either_layer("self-attention") || attention_window == usual.attention_window,
-          "--transformer-attention-window is for self-attention, which no layer has");
 }
 
 void ModelConfig::validate_for_devices() const {

@@ -114,6 +114,15 @@ void TrainOptions::validate() const {
   require(early_stopping == 0 || !valid_sets.empty(), "--early-stopping needs --valid-sets");
   require(valid_output.empty() || !valid_sets.empty(), "--valid-translation-output needs --valid-sets");
   require(!cost || dry_run, "--cost is told by --dry-run: give that too");
+  // Options that would do nothing.
+  const ModelConfig usual;
+  const auto has_layer = [&](const char* kind) { return model.encoder_layer == kind || model.decoder_layer == kind; };
+  require(model.train_positions || model.max_positions == usual.max_positions,
+          "--transformer-max-positions is for --transformer-train-position-embeddings; sinusoids have no end");
+  require(has_layer("convolution") || model.kernel_width == usual.kernel_width,
+          "--transformer-kernel-width is for layers of convolution");
+  require(has_layer("self-attention") || model.attention_window == usual.attention_window,
+          "--transformer-attention-window is for self-attention, which no layer has");
   require(lr_scale == 1 || learn_rate == 0,
           "--lr-scale is for the paper's learning rate: leave it out, or give --learn-rate 0");
 }
