@@ -9,6 +9,8 @@ fail() { echo "$(basename "$(dirname "$0")")/$(basename "$0"): $*" >&2; exit 2; 
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }  # the comment that begins the script
 [ -x "$bin/nmt-train" ] || fail "no executables in $bin: build them, or set NMT_BIN"
 
+cpu() { awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo; }
+
 # need FOLDER WHAT FILE...: fails, naming every file that is missing and what they are.
 need() {
   local folder=$1 what=$2 file missing=()

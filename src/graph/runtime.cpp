@@ -15,6 +15,12 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 constexpr size_t kCachedPlans = 256;
 constexpr int64_t kInputAlign = 256;
 
+std::vector<Value> values_of(std::span<const Expr> outputs) {
+  std::vector<Value> values;
+  for (const Expr& output : outputs) values.push_back(output.value());
+  return values;
+}
+
 }  // namespace
 
 Runtime::Runtime(int threads, DType compute, bool int8_weights, std::shared_ptr<Backend> backend)
@@ -85,9 +91,7 @@ void Runtime::take_inputs(size_t bytes) {
 }
 
 void Runtime::reserve(const Graph& graph, std::span<const Expr> outputs) {
-  std::vector<Value> values;
-  for (const Expr& output : outputs) values.push_back(output.value());
-  take_arena(plan_for(graph, values));
+  take_arena(plan_for(graph, values_of(outputs)));
   int64_t bytes = 0;
   for (const Node& node : graph.nodes_)
     if (node.input) bytes += round_up(node.outputs[0].bytes(), kInputAlign);
@@ -95,11 +99,9 @@ void Runtime::reserve(const Graph& graph, std::span<const Expr> outputs) {
 }
 
 double Runtime::flops(const Graph& graph, std::span<const Expr> outputs) {
-  std::vector<Value> values;
-  for (const Expr& output : outputs) values.push_back(output.value());
   double all = 0;
   std::vector<Tensor> in;
-  for (const auto& step : plan_for(graph, values).steps) {
+  for (const auto& step : plan_for(graph, values_of(outputs)).steps) {
     const Node& node = graph.nodes_[static_cast<size_t>(step.node)];
     in.clear();
     for (const Value& v : node.inputs) {
@@ -112,8 +114,7 @@ double Runtime::flops(const Graph& graph, std::span<const Expr> outputs) {
 }
 
 void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
-  std::vector<Value> values;
-  for (const Expr& output : outputs) values.push_back(output.value());
+  const std::vector<Value> values = values_of(outputs);
   const Plan& plan = plan_for(graph, values);
   last_ = &plan;
 

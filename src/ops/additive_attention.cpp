@@ -6,17 +6,11 @@
 #include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
-#include "ops/convolution.h"
+#include "ops/attention.h"
+#include "ops/cache.h"
 #include "ops/elementwise.h"
 
 namespace nmt {
-namespace {
-
-// Items of one task: a function of the number of items alone.
-int64_t item_grain(int64_t items) { return std::max<int64_t>(1, items / 64); }
-
-}  // namespace
-
 Expr additive_attention(Expr q, Expr k, Expr v, Expr w, const Segments& s, KeyMask mask, float rate) {
   Graph& g = q.graph();
   return g.append(AdditiveAttention{mask, rate, rate > 0 ? g.next_dropout_place() : 0},
@@ -43,12 +37,7 @@ std::vector<Spec> AdditiveAttention::infer(std::span<const Spec> in) const {
 // Of each pair, for each column of a key: a sum, tanh counted as one, a product and another sum; two for one of a
 // value.
 double AdditiveAttention::flops(std::span<const Tensor> in) const {
-  const auto *queries = in[4].as<int32_t>(), *keys = in[5].as<int32_t>();
-  double pairs = 0;
-  for (int64_t s = 0; s + 1 < in[4].elements(); ++s)
-    for (int32_t i = 0; i < queries[s + 1] - queries[s]; ++i)
-      pairs += std::max(0, mask.end(i, keys[s + 1] - keys[s]) - mask.first(i));
-  return pairs * static_cast<double>(4 * in[0].shape()[1] + 2 * in[2].shape()[1]);
+  return pairs_seen(in[4], in[5], mask) * static_cast<double>(4 * in[0].shape()[1] + 2 * in[2].shape()[1]);
 }
 
 Attention AdditiveAttention::describe(const Launch& l) const {
@@ -112,43 +101,33 @@ void AdditiveAttentionGradient::cpu(const Launch& l) const {
 }
 
 std::vector<Spec> CachedAdditiveAttention::infer(std::span<const Spec> in) const {
-  const int64_t rows = in[0].shape[0], keys = in[1].shape[1], values = in[2].shape[1];
-  check(in[0].shape == Shape{rows, 2 * keys + values} && in[3].shape.rank() == 2 && in[3].shape.elements() == keys &&
-            in[3].shape[0] > 0 && values % in[3].shape[0] == 0,
-        "{}: {}, caches {} and {}, w {}", kName, in[0].shape.str(), in[1].shape.str(), in[2].shape.str(),
-        in[3].shape.str());
-  check_cache(kName, {{rows, keys}, in[0].dtype}, in[1], in[4], in[5], in[6]);
-  check_cache(kName, {{rows, values}, in[0].dtype}, in[2], in[4], in[5], in[6]);
-  return {{{rows, values}, in[0].dtype}};
+  check_key_value_caches(kName, in[0], in[1], in[2], in[4], in[5], in[6]);
+  const int64_t keys = in[1].shape[1], values = in[2].shape[1];
+  check(in[3].shape.rank() == 2 && in[3].shape.elements() == keys && in[3].shape[0] > 0 && values % in[3].shape[0] == 0,
+        "{}: caches {} and {}, w {}", kName, in[1].shape.str(), in[2].shape.str(), in[3].shape.str());
+  return {{{in[0].shape[0], values}, in[0].dtype}};
 }
 
 void CachedAdditiveAttention::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
 double CachedAdditiveAttention::flops(std::span<const Tensor> in) const {
-  double pairs = 0;
-  for (const int32_t length : std::span(in[6].as<int32_t>(), static_cast<size_t>(in[6].elements())))
-    pairs += window > 0 ? std::min(length, window + 1) : length;
-  return pairs * static_cast<double>(4 * in[1].shape()[1] + 2 * in[2].shape()[1]);
+  return cached_pairs_seen(in[6], window) * static_cast<double>(4 * in[1].shape()[1] + 2 * in[2].shape()[1]);
 }
 
 // Each row's keys and values are put together: then it is a sentence with one query.
 void CachedAdditiveAttention::cpu(const Launch& l) const {
   const Tensor &qkv = l.in[0], &key_cache = l.in[1], &value_cache = l.in[2], &w = l.in[3];
   const int64_t keys = key_cache.shape()[1], values = value_cache.shape()[1], width = qkv.shape()[1];
-  const auto *slot = l.in[4].as<int32_t>(), *entry = l.in[5].as<int32_t>(), *length = l.in[6].as<int32_t>();
+  const auto *entry = l.in[5].as<int32_t>(), *length = l.in[6].as<int32_t>();
   const int64_t heads = w.shape()[0], stride = l.in[5].shape()[1];
   const size_t key_bytes = static_cast<size_t>(keys) * size_of(qkv.dtype());
   const size_t value_bytes = static_cast<size_t>(values) * size_of(qkv.dtype());
-  for (int64_t r = 0; r < qkv.shape()[0]; ++r) {
-    if (slot[r] < 0) continue;
-    std::copy_n(qkv.at(r * width + keys), key_bytes, key_cache.at(slot[r] * keys));
-    std::copy_n(qkv.at(r * width + 2 * keys), value_bytes, value_cache.at(slot[r] * values));
-  }
+  write_key_value_caches(qkv, key_cache, value_cache, l.in[4].as<int32_t>());
   l.runtime.pool().parallel_for(qkv.shape()[0], 4, [&](int64_t begin, int64_t end) {
     std::vector<std::byte> k, v;
     std::vector<float> unused(static_cast<size_t>(heads));
     for (int64_t r = begin; r < end; ++r) {
-      const int32_t seen = window > 0 ? std::min(length[r], window + 1) : length[r];
+      const int32_t seen = cached_keys_seen(length[r], window);
       k.resize(static_cast<size_t>(seen) * key_bytes);
       v.resize(static_cast<size_t>(seen) * value_bytes);
       for (int32_t j = 0; j < seen; ++j) {

@@ -2,21 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <span>
 
 #include "base/error.h"
 #include "graph/runtime.h"
+#include "ops/cache.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/normalize.h"
 
 namespace nmt {
 namespace {
-
-int64_t element(const Tensor& x) { return static_cast<int64_t>(size_of(x.dtype())); }
-
-// Items of one task: enough tasks to balance sentences of unequal length; a function of the number of items alone.
-int64_t item_grain(int64_t items) { return std::max<int64_t>(1, items / 64); }
 
 float factor_or_default(float factor, int64_t d_k) {
   return factor > 0 ? factor : 1.f / std::sqrt(static_cast<float>(d_k));
@@ -55,16 +51,26 @@ std::vector<Spec> AttentionOp::infer(std::span<const Spec> in) const {
   return {{{in[0].shape[0], static_cast<int64_t>(heads) * d_v}, in[0].dtype}, {{heads, in[0].shape[0]}, DType::kF32}};
 }
 
-// Two products of every query with every key that it sees.
-double AttentionOp::flops(std::span<const Tensor> in) const {
-  const int64_t sentences = in[3].elements() - 1;
-  const auto *queries = in[3].as<int32_t>(), *keys = in[4].as<int32_t>();
+double pairs_seen(const Tensor& query_begin, const Tensor& key_begin, KeyMask mask) {
+  const auto *queries = query_begin.as<int32_t>(), *keys = key_begin.as<int32_t>();
   double pairs = 0;
-  for (int64_t s = 0; s < sentences; ++s) {
+  for (int64_t s = 0; s + 1 < query_begin.elements(); ++s) {
     const int32_t q = queries[s + 1] - queries[s], k = keys[s + 1] - keys[s];
     for (int32_t i = 0; i < q; ++i) pairs += std::max(0, mask.end(i, k) - mask.first(i));
   }
-  return 2.0 * pairs * heads * (d_k + d_v);
+  return pairs;
+}
+
+double cached_pairs_seen(const Tensor& length, int window) {
+  double pairs = 0;
+  for (const int32_t keys : std::span(length.as<int32_t>(), static_cast<size_t>(length.elements())))
+    pairs += cached_keys_seen(keys, window);
+  return pairs;
+}
+
+// Two products of every query with every key that it sees.
+double AttentionOp::flops(std::span<const Tensor> in) const {
+  return 2.0 * pairs_seen(in[3], in[4], mask) * heads * (d_k + d_v);
 }
 
 Attention AttentionOp::describe(const Launch& l) const {
@@ -151,37 +157,22 @@ Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Exp
 }
 
 std::vector<Spec> CachedAttention::infer(std::span<const Spec> in) const {
-  const Shape &keys = in[1].shape, &values = in[2].shape, &entry = in[4].shape;
-  const int64_t rows = in[0].shape[0], wide_k = keys[1], wide_v = values[1];
-  const bool fits = in[0].shape == Shape{rows, 2 * wide_k + wide_v} && keys.rank() == 2 && values.rank() == 2 &&
-                    keys[0] == values[0] && heads > 0 && wide_k % heads == 0 && wide_v % heads == 0 &&
-                    in[3].shape == Shape{rows} && entry.rank() == 2 && entry[0] == rows && in[5].shape == Shape{rows};
-  check(fits && in[1].dtype == in[0].dtype && in[2].dtype == in[0].dtype && in[3].dtype == DType::kI32 &&
-            in[4].dtype == DType::kI32 && in[5].dtype == DType::kI32,
-        "cached_attention: qkv {}, caches {} and {}, entries {}", in[0].shape.str(), in[1].shape.str(),
-        in[2].shape.str(), in[4].shape.str());
-  return {{{rows, wide_v}, in[0].dtype}};
+  check_key_value_caches(kName, in[0], in[1], in[2], in[3], in[4], in[5]);
+  const int64_t keys = in[1].shape[1], values = in[2].shape[1];
+  check(heads > 0 && keys % heads == 0 && values % heads == 0, "{}: {} heads of {} and {}", kName, heads, keys, values);
+  return {{{in[0].shape[0], values}, in[0].dtype}};
 }
 
 void CachedAttention::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
 double CachedAttention::flops(std::span<const Tensor> in) const {
-  double pairs = 0;
-  for (const int32_t length : std::span(in[5].as<int32_t>(), static_cast<size_t>(in[5].elements())))
-    pairs += window > 0 ? std::min(length, window + 1) : length;
-  return 2.0 * pairs * static_cast<double>(in[1].shape()[1] + in[2].shape()[1]);
+  return 2.0 * cached_pairs_seen(in[5], window) * static_cast<double>(in[1].shape()[1] + in[2].shape()[1]);
 }
 
 void CachedAttention::cpu(const Launch& l) const {
   const Tensor &qkv = l.in[0], &keys = l.in[1], &values = l.in[2];
   const int64_t rows = qkv.shape()[0], wide_k = keys.shape()[1], wide_v = values.shape()[1], width = qkv.shape()[1];
-  const auto* slot = l.in[3].as<int32_t>();
-  for (int64_t r = 0; r < rows; ++r) {
-    if (slot[r] < 0) continue;
-    std::memcpy(keys.at(slot[r] * wide_k), qkv.at(r * width + wide_k), static_cast<size_t>(wide_k * element(qkv)));
-    std::memcpy(values.at(slot[r] * wide_v), qkv.at(r * width + 2 * wide_k),
-                static_cast<size_t>(wide_v * element(qkv)));
-  }
+  write_key_value_caches(qkv, keys, values, l.in[3].as<int32_t>());
   const auto d_k = static_cast<int>(wide_k / heads), d_v = static_cast<int>(wide_v / heads);
   // Whole rows to a task: their heads share the cache rows.
   l.runtime.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {

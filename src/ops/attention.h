@@ -21,6 +21,17 @@ Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, KeyM
 Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Expr entry, Expr length, int heads,
                       int window = 0, float factor = 0);
 
+// Pairs of a query and a key of its sentence that the mask lets it see; begins as in Segments.
+double pairs_seen(const Tensor& query_begin, const Tensor& key_begin, KeyMask mask);
+// Of so many cached keys a query sees the last ones; window 0: all.
+constexpr int32_t cached_keys_seen(int32_t length, int window) {
+  return window > 0 && length > window ? window + 1 : length;
+}
+double cached_pairs_seen(const Tensor& length, int window);  // of all rows
+// Items, a head of a sentence each, of one task: enough tasks to balance sentences of unequal length; a function of the
+// number of items alone.
+constexpr int64_t item_grain(int64_t items) { return items < 64 ? 1 : items / 64; }
+
 // The fused op. Inputs: the tensors that hold q, k and v as columns, query_begin, key_begin, weight_begin.
 // Outputs: the result [queries, heads * d_v]; log of the softmax's normaliser [heads, queries].
 struct AttentionOp {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
+#include "ops/cache.h"
 
 namespace nmt {
 namespace {
@@ -83,23 +84,6 @@ void NeighboursGradient::cpu(const Launch& l) const {
   });
 }
 
-void check_cache(std::string_view op, const Spec& x, const Spec& cache, const Spec& slot, const Spec& entry,
-                 const Spec& length) {
-  check_activation(op, x);
-  const int64_t rows = x.shape[0];
-  check(x.shape.rank() == 2 && cache.shape.rank() == 2 && cache.shape[1] == x.shape[1] && cache.dtype == x.dtype &&
-            slot.shape == Shape{rows} && entry.shape.rank() == 2 && entry.shape[0] == rows &&
-            length.shape == Shape{rows} && slot.dtype == DType::kI32 && entry.dtype == DType::kI32 &&
-            length.dtype == DType::kI32,
-        "{}: {}, cache {}, entries {}", op, x.shape.str(), cache.shape.str(), entry.shape.str());
-}
-
-void write_cache(const Tensor& x, const Tensor& cache, const int32_t* slot) {
-  const int64_t width = x.shape()[1];
-  for (int64_t r = 0; r < x.shape()[0]; ++r)
-    if (slot[r] >= 0) std::copy_n(x.at(r * width), bytes_of(x, width), cache.at(slot[r] * width));
-}
-
 std::vector<Spec> CachedNeighbours::infer(std::span<const Spec> in) const {
   check_cache(kName, in[0], in[1], in[2], in[3], in[4]);
   return {{{in[0].shape[0], in[0].shape[1] * count}, in[0].dtype}};
@@ -111,7 +95,7 @@ void CachedNeighbours::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &cache = l.in[1], &y = l.out[0];
   const auto *entry = l.in[3].as<int32_t>(), *length = l.in[4].as<int32_t>();
   const int64_t width = x.shape()[1], stride = l.in[3].shape()[1];
-  write_cache(x, cache, l.in[2].as<int32_t>());
+  write_cache(x, 0, cache, l.in[2].as<int32_t>());
   std::fill_n(y.as<std::byte>(), y.spec.bytes(), std::byte{0});
   for (int64_t r = 0; r < x.shape()[0]; ++r)
     for (int64_t part = std::max(0, count - length[r]); part < count; ++part)

@@ -44,10 +44,4 @@ struct CachedNeighbours {  // inputs: x, cache, slot, entry, length
   bool operator==(const CachedNeighbours&) const = default;
 };
 
-// Throws unless these are rows [rows, d], a cache of such rows, and which of it a step of decoding writes and reads.
-void check_cache(std::string_view op, const Spec& x, const Spec& cache, const Spec& slot, const Spec& entry,
-                 const Spec& length);
-// Row r of x becomes row slot[r] of the cache; slot[r] < 0: it is left out.
-void write_cache(const Tensor& x, const Tensor& cache, const int32_t* slot);
-
 }  // namespace nmt

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
+#include "ops/cache.h"
 #include "ops/convolution.h"
 #include "ops/linear.h"
 
@@ -96,7 +97,7 @@ void RecurrentStep::cpu(const Launch& l) const {
     cpu::recurrent_step(x.dtype(), {begin, end}, x.shape()[1], x.data, l.in[1].as<float>(), cache.data,
                         l.in[4].as<int32_t>(), l.in[4].shape()[1], l.in[5].as<int32_t>(), h.data);
   });
-  write_cache(h, cache, l.in[3].as<int32_t>());
+  write_cache(h, 0, cache, l.in[3].as<int32_t>());
 }
 
 double RecurrentStep::flops(std::span<const Tensor> in) const { return product_flops(in[0]); }

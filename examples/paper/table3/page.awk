@@ -1,7 +1,5 @@
-# The page of results: lines "ROW {JSON of nmt-train's log}" on standard input, the paper's figures in `table`.
-function number_of(key, line) {
-  return match(line, "\"" key "\":[-+0-9.eE]+") ? substr(line, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : ""
-}
+# The page of results: lines "ROW {JSON of nmt-train's log}" on standard input, the paper's figures in `table`; with
+# scripts/validations.awk.
 function add(row, metric, x) {
   if (!((row, metric) in n) || x < low[row, metric]) low[row, metric] = x
   if (!((row, metric) in n) || x > high[row, metric]) high[row, metric] = x
