@@ -106,7 +106,7 @@ awk 'BEGIN {
   srand(3)
   for (s = 0; s < 40; s++) {
     printf "{\"source\":[\"w%d\"],\"target\":[\"</s>\"],\"encoder\":[[[[", s
-    for (i = 0; i < 28000; i++) printf "%.4f,", rand()
+    for (i = 0; i < 35000; i++) printf "%.4f,", rand()
     print "0]]]],\"decoder\":[[[[1]]]],\"cross\":[[[[1]]]]}"
   }
 }' > many.jsonl
@@ -117,7 +117,7 @@ n=$(grep -oE 'first [0-9]+' said | cut -d ' ' -f 2)
 [ "$(sed -n '/^<script type="text/,/^<.script>/p' many.html | grep -cE '^[A-Za-z0-9+/=]{99,}$')" = "$n" ] && grep '^const total' many.html
 sed 's/^const total = 4;/const total = 9;/' known.html > part.html
 browse --dump-dom "file://$PWD/part.html" | grep -oE 'id="notice">[^<]*'
-awk 'BEGIN { for (i = 0; i < 250000; i++) printf "%d,", int(rand() * 1000000000) }' > noise
+awk 'BEGIN { for (i = 0; i < 1200000; i++) printf "%.3f,", rand() }' > noise
 printf '{"source":["w"],"target":["</s>"],"encoder":[[[[%s1]]]],"decoder":[[[[1]]]],"cross":[[[[1]]]]}\n' "$(cat noise)" > huge.jsonl
 "$page" --megabytes 1 huge.jsonl 2>&1 || echo "ended with $?"
 
