@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "backend/cuda/device/cublas.h"
@@ -98,10 +99,11 @@ struct Products::Implementation {
 
   cublasLtHandle_t handle = nullptr;
   void* workspace = nullptr;
-  std::map<Key, cublasLtMatmulAlgo_t> algorithms;
+  std::map<Key, std::optional<cublasLtMatmulAlgo_t>> algorithms;
 
-  // As the library's own rules choose: to measure would be to let time decide how results are rounded.
-  cublasLtMatmulAlgo_t find(const Product& p, const Alignments& alignments, bool tf32) {
+  // As the library's own rules choose: to measure would be to let time decide how results are rounded. None: it knows
+  // of no product like this one.
+  std::optional<cublasLtMatmulAlgo_t> find(const Product& p, const Alignments& alignments, bool tf32) {
     const CublasLt& lt = CublasLt::get();
     const Described d(p, tf32);
     cublasLtMatmulPreference_t preference;
@@ -110,6 +112,8 @@ struct Products::Implementation {
       check_blas(lt.set_preference(preference, attribute, &value, sizeof value), "looking for an algorithm");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    // Where k is split the parts are summed in float32, never in the type of y.
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments.b);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments.a);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments.y);
@@ -118,14 +122,12 @@ struct Products::Implementation {
     int count = 0;
     const cublasStatus_t status = lt.heuristic(handle, d.operation, d.b, d.a, d.y, d.y, preference, 1, &found, &count);
     lt.destroy_preference(preference);
-    if (status != CUBLAS_STATUS_SUCCESS || count == 0 || found.state != CUBLAS_STATUS_SUCCESS)
-      fail("cuBLASLt has no product [{}, {}] x [{}, {}] of {} into {}", p.m, p.k, p.k, p.n, name_of(p.t),
-           name_of(p.ty));
+    if (status != CUBLAS_STATUS_SUCCESS || count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return std::nullopt;
     return found.algo;
   }
 
   // For products of about this size. It depends on p alone, not on what was asked for before.
-  const cublasLtMatmulAlgo_t& algorithm(const Product& p, const Alignments& alignments, bool tf32) {
+  const std::optional<cublasLtMatmulAlgo_t>& algorithm(const Product& p, const Alignments& alignments, bool tf32) {
     Product about = p;
     for (int64_t* size : {&about.m, &about.n, &about.k}) *size = common_size(*size);
     // Which widths of rows are aligned matters too.
@@ -148,7 +150,8 @@ struct Products::Implementation {
   }
 
   // For products of exactly this size, where the one above does not suit it.
-  const cublasLtMatmulAlgo_t& exact_algorithm(const Product& p, const Alignments& alignments, bool tf32) {
+  const std::optional<cublasLtMatmulAlgo_t>& exact_algorithm(const Product& p, const Alignments& alignments,
+                                                             bool tf32) {
     const Key key{p.transpose_a, p.transpose_b,     p.m,          p.n,     p.k,        0,   0, 0, p.t, p.ty,
                   p.accumulate,  p.bias != nullptr, p.activation, p.count, alignments, tf32};
     const auto known = algorithms.find(key);
@@ -170,19 +173,23 @@ Products::~Products() {
 void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
   if (p.m == 0 || p.n == 0 || p.count == 0) return;
   auto& i = *implementation_;
-  const auto aligned = [](const void* address) { return alignment_of(reinterpret_cast<uintptr_t>(address), 256); };
+  // More than this depends on where memory happens to be, and the choice of an algorithm must not.
+  const auto aligned = [](const void* address) { return alignment_of(reinterpret_cast<uintptr_t>(address), 64); };
   const Alignments alignments{aligned(a), aligned(b), aligned(y)};
   const Described d(p, tf32);
   const float one = 1, beta = p.accumulate ? 1 : 0;
-  const auto multiply_by = [&](const cublasLtMatmulAlgo_t& algorithm) {
-    return CublasLt::get().matmul(i.handle, d.operation, &one, b, d.b, a, d.a, &beta, y, d.y, y, d.y, &algorithm,
+  const auto multiply_by = [&](const std::optional<cublasLtMatmulAlgo_t>& algorithm) {
+    if (!algorithm) return CUBLAS_STATUS_NOT_SUPPORTED;
+    return CublasLt::get().matmul(i.handle, d.operation, &one, b, d.b, a, d.a, &beta, y, d.y, y, d.y, &*algorithm,
                                   i.workspace, kWorkspace, device_.stream());
   };
   cublasStatus_t status = multiply_by(i.algorithm(p, alignments, tf32));
   // What suits a size need not suit its neighbours.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
     status = multiply_by(i.exact_algorithm(p, alignments, tf32));
-  check_blas(status, "multiplying");
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail("cuBLASLt: a product [{}, {}] x [{}, {}] of {} into {}: {}", p.m, p.k, p.k, p.n, name_of(p.t), name_of(p.ty),
+         CublasLt::get().status_string(status));
 }
 
 }  // namespace nmt::cuda

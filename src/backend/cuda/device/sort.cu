@@ -15,8 +15,9 @@ int64_t count_bytes(int64_t rows) { return divide_up(rows * static_cast<int64_t>
 // With `temporary` null only `bytes` is set, to what the sort needs of it. The sort is stable.
 void sort(Stream s, int64_t rows, const int32_t* ids, const int32_t* count, void* temporary, size_t& bytes,
           int32_t* sorted_ids, int32_t* order) {
-  cub::DeviceRadixSort::SortPairs(temporary, bytes, ids, sorted_ids, count, order, static_cast<int>(rows), 0, 32, s);
-  check_launch("sort_rows");
+  const cudaError_t status = cub::DeviceRadixSort::SortPairs(temporary, bytes, ids, sorted_ids, count, order,
+                                                             static_cast<int>(rows), 0, 32, s);
+  if (status != cudaSuccess) refuse_launch("sort_rows", cudaGetErrorString(status));
 }
 
 }  // namespace
