@@ -96,8 +96,8 @@ for i in $(seq 60); do
 done > train.words
 awk '$1 < $2 { print "(S (NP XX )NP (VP XX )VP )S"; next } { print "(S (NP XX XX )NP )S" }' train.words > train.tokens
 "$NMT_BIN/nmt-train" --quiet --task parser-tiny --dim-emb 16 --transformer-dim-ffn 32 --enc-depth 1 --dec-depth 1 \
-  --vocabs vocab --train-sets train.words train.tokens --valid-sets train.words train.tokens --valid-freq 150u \
-  --valid-translation-output valid --after 150u --mini-batch-words 100 --learn-rate 0.02 --lr-warmup 20 \
+  --vocabs vocab --train-sets train.words train.tokens --valid-sets train.words train.tokens --valid-freq 300u \
+  --valid-translation-output valid --after 300u --mini-batch-words 100 --learn-rate 0.01 --lr-warmup 20 \
   --transformer-dropout 0 --transformer-dropout-attention 0 --cpu-threads 1 --precision f32 --model trained.safetensors
 cmp valid train.tokens && echo equal
 "$NMT_BIN/nmt-decode" --quiet --model trained.safetensors --input train.words |

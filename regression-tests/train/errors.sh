@@ -17,6 +17,8 @@ tiny="$tiny --after 4u"
 echo "--- command line"
 fails "no vocabulary" $bare
 fails "vocabulary missing" $bare --vocabs nowhere.spm
+"$NMT_BIN/nmt-vocab" --type bpe --size 300 --train-sets data/train.de --output other.spm 2> /dev/null
+fails "two vocabularies, tied" $bare --vocabs vocab.spm other.spm
 fails "three vocabularies" $bare --vocabs vocab.spm vocab.spm vocab.spm
 fails "vocabulary is text" $bare --vocabs data/train.en
 fails "unknown option" train --no-such-option 1
@@ -26,6 +28,7 @@ fails "out of range" train --label-smoothing 1.5
 fails "after" train --after 10x
 fails "after, of a list" train --after 10u,
 fails "after, negative" train --after -5u
+fails "part of an epoch" train --save-freq 0.5e
 fails "a list where one is meant" train --save-freq 10u,1e
 fails "optimizer" train --optimizer-params 0.9 0.98
 fails "epsilon" train --optimizer-params 0.9 0.98 0

@@ -23,7 +23,7 @@ namespace nmt {
 namespace {
 
 struct DecodeOptions {
-  std::string model, shortlist, input = "-", output = "-", score_targets, precision = "f32", trees = "brackets";
+  std::string model, shortlist, input = "-", output = "-", score_targets, precision = "auto", trees = "brackets";
   std::vector<std::string> ensemble, vocabs;
   std::vector<double> weights;
   SearchOptions search;
@@ -60,8 +60,9 @@ struct DecodeOptions {
     declare_devices(o, devices);
     declare_threads(o, threads);
     o.add("precision", precision,
-          "Of matrix products and activations; tf32, f16: on GPUs; int8: products of bytes on the CPU")
-        .choices({"f32", "tf32", "bf16", "f16", "int8"});
+          "Of matrix products and activations; auto: bf16 on GPUs, f32 on the CPU; tf32, f16: on GPUs; int8: products "
+          "of bytes on the CPU")
+        .choices({"auto", "f32", "tf32", "bf16", "f16", "int8"});
     o.add("profile", profile, "Write where the time went to standard error at the end: by phase, by op");
     o.add("quiet", quiet, "Log only warnings and errors");
   }
@@ -226,6 +227,7 @@ void decode(DecodeOptions options, Options& declared) {
 
   if (options.precision == "tf32")
     for (const auto& place : backends) place->use_tf32();
+  if (options.precision == "auto") options.precision = backend->on_host() ? "f32" : "bf16";
   const bool bf16 = options.precision == "bf16", f16 = options.precision == "f16";
   if (bf16 && backend->on_host() && !cpu::has_fast_bf16())
     log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
@@ -247,11 +249,11 @@ void decode(DecodeOptions options, Options& declared) {
   require(parsers == 0 || parsers == std::ssize(models),
           "--ensemble: some of the models are parsers, and some are not");
   if (parsers > 0) {
-    trees.emplace(*vocabularies.target, vocabularies.target_name);
+    trees.emplace(*vocabularies.target, vocabularies.source == vocabularies.target, vocabularies.target_name);
     const auto unless_given = [&](const char* name, auto& value, auto other) {
       if (!declared.find(name)->given()) value = other;
     };
-    const SearchOptions parsing = SearchOptions::parsing(*trees);
+    const SearchOptions parsing = SearchOptions::parsing();
     unless_given("beam-size", options.search.beam, parsing.beam);
     unless_given("alpha", options.search.alpha, parsing.alpha);
     unless_given("max-length-extra", options.search.max_extra, parsing.max_extra);

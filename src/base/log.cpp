@@ -28,7 +28,7 @@ void write(Level level, std::string_view text) {
     logger().warn("warning: {}", text);
 }
 
-void set_quiet(bool quiet) { logger().set_level(quiet ? spdlog::level::warn : spdlog::level::info); }
+void set_quiet(bool quiet) { logger().sinks().front()->set_level(quiet ? spdlog::level::warn : spdlog::level::info); }
 
 void copy_to_file(const std::string& path) try {
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);

@@ -13,7 +13,7 @@ namespace nmt::log {
 enum class Level { kInfo, kWarning };
 
 void write(Level level, std::string_view text);
-void set_quiet(bool quiet);  // only warnings
+void set_quiet(bool quiet);  // only warnings to stderr
 void copy_to_file(
     const std::string& path);  // appends every line to this file too; UserError where it cannot be written
 

@@ -60,6 +60,7 @@ class CommandLine {
     for (auto path = configs_.rbegin(); path != configs_.rend(); ++path) app_.options_.read_config(*path);
     if (app_.prepare_) app_.prepare_();
     if (dump_) {
+      app_.options_.require_lines();
       fmt::print("{}", app_.options_.dump());
       return;
     }

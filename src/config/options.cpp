@@ -201,6 +201,14 @@ void Options::read_config(const std::string& path) {
   for (auto& [option, values] : found) option->given_ = true;
 }
 
+void Options::require_lines() const {
+  for (const auto& option : options_)
+    for (const auto& value : option.get())
+      require(value.empty() || fits_a_line(value),
+              "--{}: '{}' cannot stand in a configuration file (comments begin with #, spaces at the ends are dropped)",
+              option.name_, value);
+}
+
 std::string Options::dump() const {
   std::string text, group;
   for (const auto& option : options_) {
@@ -208,9 +216,6 @@ std::string Options::dump() const {
     group = option.group_;
     for (const auto& value : option.get()) {
       if (!option.is_list() && value.empty()) continue;
-      require(fits_a_line(value),
-              "--{}: '{}' cannot stand in a configuration file (comments begin with #, spaces at the ends are dropped)",
-              option.name_, value);
       text += fmt::format("{} = {}\n", option.name_, value);
     }
   }

@@ -75,7 +75,9 @@ class Options {
   // what counts more is read first. Throws UserError, with file and line, for an unknown key, a key set twice or a
   // value that is not allowed.
   void read_config(const std::string& path);
-  // The values of all options as read_config reads them. Throws UserError for a value that no line can hold.
+  // Throws UserError for a value that no line of a configuration can hold.
+  void require_lines() const;
+  // The values of all options as read_config reads them, but for those that no line can hold.
   std::string dump() const;
 
  private:

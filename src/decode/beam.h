@@ -20,10 +20,8 @@ struct SearchOptions {
   const TreeGrammar* trees = nullptr;  // translations are trees of their sources' words; null: they are anything
 
   void declare(Options& options);
-  // Section 6.3's, by which sentences are parsed.
-  static SearchOptions parsing(const TreeGrammar& trees) {
-    return {.beam = 21, .alpha = 0.3, .max_extra = 300, .trees = &trees};
-  }
+  // Section 6.3's, by which sentences are parsed; `trees` is to be set.
+  static SearchOptions parsing() { return {.beam = 21, .alpha = 0.3, .max_extra = 300}; }
 
   // What log P is divided by; `length` counts </s>. GNMT's ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14), or
   // length^normalize where that is positive.

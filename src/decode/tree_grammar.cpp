@@ -5,13 +5,12 @@
 
 namespace nmt {
 
-TreeGrammar::TreeGrammar(const Vocab& vocab, const std::string& name)
+TreeGrammar::TreeGrammar(const Vocab& vocab, bool of_both_sides, const std::string& name)
     : kinds_(static_cast<size_t>(vocab.size()), Kind::kNone),
       closes_(static_cast<size_t>(vocab.size()), -1),
       eos_(vocab.eos_id()) {
   require(vocab.type() == "words", "{}: trees need a target vocabulary of words (nmt-vocab --type words), not {}", name,
           vocab.type());
-  const int any = vocab.find(kAnyTag);
   for (int32_t id = 0; id < vocab.size(); ++id) {
     if (id == eos_ || id == vocab.unk_id()) continue;
     const std::string piece = vocab.piece(id);
@@ -23,7 +22,7 @@ TreeGrammar::TreeGrammar(const Vocab& vocab, const std::string& name)
       if (kind == Kind::kCloses) continue;
       opening_.push_back(id);
       closes_[static_cast<size_t>(id)] = partner;
-    } else if (any >= 0 ? id == any : piece.find_first_of("()") == piece.npos) {
+    } else if (of_both_sides ? piece == kAnyTag : piece.find_first_of("()") == piece.npos) {
       kind = Kind::kLeaf;
       leaves_.push_back(id);
     }

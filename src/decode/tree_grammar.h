@@ -13,10 +13,10 @@ namespace nmt {
 // without a fault. Every constituent is closed by its own label, holds a word, and each word has one leaf.
 class TreeGrammar {
  public:
-  // Of the vocabulary's pieces, those are brackets whose label has an opening and a closing one, `(NP` and `)NP`; the
-  // leaf is XX, or, where there is none, every piece without a bracket: tags. Throws UserError, naming the file, for a
-  // vocabulary that is not of words, or has no brackets or no leaf.
-  TreeGrammar(const Vocab& vocab, const std::string& name);
+  // Of the vocabulary's pieces, those are brackets whose label has an opening and a closing one, `(NP` and `)NP`; those
+  // without a bracket are leaves: XX, or tags. In a vocabulary of both sides, which has the sentences' words too, XX
+  // alone is one. Throws UserError, naming the file, for a vocabulary that is not of words, or has no brackets or leaf.
+  TreeGrammar(const Vocab& vocab, bool of_both_sides, const std::string& name);
 
   // The ids that may follow those of `begun`, such that a tree of so many words is complete within `limit` tokens,
   // </s> counted. As few tokens suffice as there are words, and </s>. `begun` is made of ids that this gave; it may end

@@ -24,22 +24,18 @@ bool is_whole(const std::string& path) {
 
 }  // namespace
 
-std::vector<NumberedFile> find_numbered(const std::string& pattern) {
-  const fs::path folder = fs::path(pattern).parent_path();
-  const std::string name = fs::path(pattern).filename().string();
-  const auto star = name.find('*');
-  check(star != std::string::npos && star == name.rfind('*'), "{} has not one * in its file name", pattern);
-  const std::string before = name.substr(0, star), after = name.substr(star + 1);
-
+std::vector<NumberedFile> find_numbered(const std::string& prefix, const std::string& suffix) {
+  const fs::path folder = fs::path(prefix).parent_path();
+  const std::string before = fs::path(prefix).filename().string();
   std::vector<NumberedFile> found;
   std::error_code failed;
   fs::directory_iterator entries(folder.empty() ? "." : folder, failed);
   require(!failed, "cannot read the folder {}: {}", folder.empty() ? "." : folder.string(), failed.message());
   for (; entries != fs::directory_iterator(); entries.increment(failed)) {
     const std::string file = entries->path().filename().string();
-    if (file.size() <= before.size() + after.size() || !file.starts_with(before) || !file.ends_with(after)) continue;
+    if (file.size() <= before.size() + suffix.size() || !file.starts_with(before) || !file.ends_with(suffix)) continue;
     const char* begin = file.data() + before.size();
-    const char* end = file.data() + file.size() - after.size();
+    const char* end = file.data() + file.size() - suffix.size();
     int64_t number = 0;
     const auto parsed = std::from_chars(begin, end, number);
     if (*begin != '-' && parsed.ec == std::errc() && parsed.ptr == end)
@@ -50,9 +46,9 @@ std::vector<NumberedFile> find_numbered(const std::string& pattern) {
   return found;
 }
 
-std::vector<std::string> remove_old_checkpoints(const std::string& pattern, int keep) {
+std::vector<std::string> remove_old_checkpoints(const std::string& prefix, const std::string& suffix, int keep) {
   check(keep >= 1, "at least one checkpoint must stay");
-  auto files = find_numbered(pattern);
+  auto files = find_numbered(prefix, suffix);
   std::ranges::reverse(files);
   const auto kept = static_cast<size_t>(keep);
   if (files.size() <= kept) return {};
@@ -76,12 +72,12 @@ std::vector<std::string> remove_old_checkpoints(const std::string& pattern, int 
 }
 
 std::vector<std::string> last_checkpoints(const std::string& model, const std::string& kind, int count) {
-  constexpr std::string_view kSuffix = ".safetensors";
+  const std::string kSuffix = ".safetensors";
   require(model.size() > kSuffix.size() && model.ends_with(kSuffix),
           "the model {} does not end in {}: its checkpoints cannot be found", model, kSuffix);
   const std::string prefix = model.substr(0, model.size() - kSuffix.size());
   const auto find = [&](const std::string& k) {
-    return kind.empty() || kind == k ? find_numbered(fmt::format("{}.{}*{}", prefix, k, kSuffix))
+    return kind.empty() || kind == k ? find_numbered(fmt::format("{}.{}", prefix, k), kSuffix)
                                      : std::vector<NumberedFile>();
   };
   const auto iterations = find("iter"), epochs = find("epoch");

@@ -26,8 +26,9 @@ Amount Amount::parse(const std::string& option, const std::string& text) {
       rest.erase(0, 1);
       break;
     }
-  if (rest.empty() || rest == "u") return {Unit::kUpdates, count};
-  if (rest == "e") return {Unit::kEpochs, count};
+  const bool whole = count == std::floor(count);
+  if ((rest.empty() || rest == "u") && whole) return {Unit::kUpdates, count};
+  if (rest == "e" && whole) return {Unit::kEpochs, count};
   if (rest == "t") return {Unit::kTokens, count};
   bad();
   return {};

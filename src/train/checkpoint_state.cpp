@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "io/model_file.h"
 
 namespace nmt {
@@ -69,7 +70,7 @@ void write_checkpoint(const std::string& path, const Model& model, const Moments
                       const std::string& options) {
   ModelContent content = model.content(model.parameters.values());
   content.metadata[std::string(kProgressKey)] = to_json(state);
-  content.metadata[std::string(kTrainingKey)] = options;
+  content.metadata[std::string(kTrainingKey)] = repair_utf8(options);  // paths may be in any encoding
   model.add_tensors(content, kAdamMeanPrefix, moments.mean);
   model.add_tensors(content, kAdamVariancePrefix, moments.variance);
   if (!moments.smoothed.empty()) model.add_tensors(content, kSmoothedPrefix, moments.smoothed);

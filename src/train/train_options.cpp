@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "config/threads.h"
+#include "decode/beam.h"
 #include "train/amount.h"
 #include "train/valid_metrics.h"
 
@@ -88,13 +89,22 @@ void TrainOptions::declare(Options& o) {
 }
 
 void TrainOptions::apply_task(Options& o) {
-  if (!task.empty()) {
-    const auto found = std::ranges::find(tasks(), task, &Task::name);
-    for (const auto& [name, value] : found->settings) {
-      Option* option = o.find(name);
-      check(option != nullptr, "task {} sets the unknown option {}", task, name);
-      if (!option->given()) option->set({value});
-    }
+  const auto given = [&](const std::string& name) {
+    const Option* option = o.find(name);
+    check(option != nullptr, "task {} sets the unknown option {}", task, name);
+    return option->given();
+  };
+  const auto set = [&](const std::string& name, const std::string& value) {
+    if (!given(name)) o.find(name)->set({value});
+  };
+  if (!task.empty())
+    for (const auto& [name, value] : std::ranges::find(tasks(), task, &Task::name)->settings)
+      // It sets both of these: a task's is not to hide one that was given.
+      if (name != "mini-batch-words" || !(given("batch-source-words") || given("batch-target-words"))) set(name, value);
+  if (model.target_trees) {
+    const SearchOptions parsing = SearchOptions::parsing();
+    set("beam-size", std::to_string(parsing.beam));
+    set("alpha", fmt::format("{}", parsing.alpha));
   }
 }
 
@@ -175,10 +185,11 @@ const std::vector<Task>& tasks() {
     // Section 6.3; a target vocabulary of trees' tokens has little in common with one of words. What the paper chose on
     // its development set and does not say is dropout.
     const auto parser = [&](const char* name, const char* help, Settings settings) {
-      const Settings common = {{"target-trees", "true"}, {"tied-embeddings-all", "false"},
-                               {"enc-depth", "4"},       {"dec-depth", "4"},
-                               {"max-length", "512"},    {"beam-size", "21"},
-                               {"alpha", "0.3"}};
+      const Settings common = {{"target-trees", "true"},
+                               {"tied-embeddings-all", "false"},
+                               {"enc-depth", "4"},
+                               {"dec-depth", "4"},
+                               {"max-length", "512"}};
       settings.insert(settings.end(), common.begin(), common.end());
       list.push_back({name, help, settings});
     };
@@ -193,11 +204,13 @@ const std::vector<Task>& tasks() {
            {{"dim-emb", "256"},
             {"transformer-dim-ffn", "1024"},
             {"transformer-heads", "4"},
-            {"transformer-dropout", "0.2"},
+            {"transformer-norm", "pre"},
+            {"transformer-dropout", "0.1"},
             {"transformer-dropout-attention", "0.1"},
-            {"lr-warmup", "2000"},
-            {"mini-batch-words", "6000"},
-            {"after", "80e"},
+            {"learn-rate", "0.0015"},
+            {"lr-warmup", "1000"},
+            {"mini-batch-words", "2000"},
+            {"after", "60e"},
             {"save-freq", "1e"},
             {"keep-last", "10"}});
     list.push_back({"transformer-tiny",

@@ -54,8 +54,10 @@ struct TrainOptions {
 
   bool list_devices = false, dry_run = false, cost = false, dump_plan = false, profile = false;
 
+  bool trains() const { return !dry_run && !dump_plan; }
+
   void declare(Options& options);
-  // Fills in the task's recipe where an option was not given.
+  // Fills in the task's recipe, and a parser's search, where an option was not given.
   void apply_task(Options& options);
   // Throws UserError for options that contradict each other.
   void validate() const;

@@ -66,9 +66,9 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
       valid_every_(Amount::parse("valid-freq", options.valid_freq)),
       save_every_(Amount::parse("save-freq", options.save_freq)),
       display_every_(Amount::parse("disp-freq", options.disp_freq)),
-      log_(options.log_json, options.quiet) {
+      log_(options.trains() ? options.log_json : "", options.quiet) {
   log::set_quiet(options_.quiet);
-  if (!options_.log_file.empty()) log::copy_to_file(options_.log_file);
+  if (options_.trains() && !options_.log_file.empty()) log::copy_to_file(options_.log_file);
   const auto& v = options_.vocabs;
   require(!v.empty(), "--vocabs is missing (see --help)");
   source_ = Vocab::load(v.front());
@@ -79,7 +79,11 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   config.source_eos = source_->eos_id();
   config.eos = target_->eos_id();
   config.validate();
-  if (config.target_trees) TreeGrammar(*target_, v.back());  // fits
+  require(!config.tied_embeddings_all || source_->bytes() == target_->bytes(),
+          "--tied-embeddings-all needs one vocabulary for both sides, but {} and {} differ: give one, or "
+          "--no-tied-embeddings-all",
+          v.front(), v.back());
+  if (config.target_trees) TreeGrammar(*target_, source_ == target_, v.back());  // fits
   model_ = std::make_unique<Model>(config);
   model_->source_vocabulary = source_->bytes();
   model_->target_vocabulary = target_->bytes();
@@ -141,6 +145,9 @@ void Trainer::start_or_resume() {
   if (!options_.restart && std::filesystem::exists(checkpoint)) {
     resume(checkpoint);
   } else {
+    for (const auto& file : options_.restart ? std::vector<NumberedFile>() : numbered_models())
+      user_error("{} is of an earlier training, but there is no {} to go on with: --restart removes such models",
+                 file.path, checkpoint);
     state_.seed = options_.seed;
     state_.corpus = corpus_->fingerprint();
     state_.batching = batching();
@@ -300,11 +307,15 @@ void Trainer::validate() {
 }
 
 // What an earlier run left would be taken for this one's: its numbers may be higher.
+std::vector<NumberedFile> Trainer::numbered_models() const {
+  auto models = find_numbered(prefix() + ".iter", ".safetensors");
+  std::ranges::move(find_numbered(prefix() + ".epoch", ".safetensors"), std::back_inserter(models));
+  return models;
+}
+
 void Trainer::remove_checkpoints() {
   std::filesystem::remove(prefix() + ".state");
-  for (const char* kind : {"iter", "epoch"})
-    for (const auto& file : find_numbered(fmt::format("{}.{}*.safetensors", prefix(), kind)))
-      std::filesystem::remove(file.path);
+  for (const auto& file : numbered_models()) std::filesystem::remove(file.path);
 }
 
 void Trainer::save(bool numbered) {
@@ -316,7 +327,7 @@ void Trainer::save(bool numbered) {
                              by_epoch ? state_.progress.epochs : state_.progress.updates),
                  served);
     if (options_.keep_last > 0)
-      remove_old_checkpoints(fmt::format("{}.{}*.safetensors", prefix(), by_epoch ? "epoch" : "iter"),
+      remove_old_checkpoints(fmt::format("{}.{}", prefix(), by_epoch ? "epoch" : "iter"), ".safetensors",
                              options_.keep_last);
   }
   model_->save(options_.model_path, served);
@@ -326,9 +337,11 @@ void Trainer::save(bool numbered) {
              fmt::format("saved {} at update {}", options_.model_path, state_.progress.updates));
 }
 
-bool Trainer::finished() const {
-  for (const Amount& end : ends_)
-    if (end.reached(state_.progress)) return true;
+bool Trainer::reached_end() const {
+  return std::ranges::any_of(ends_, [&](const Amount& end) { return end.reached(state_.progress); });
+}
+
+bool Trainer::stalled() const {
   const auto stalled = state_.stalled.find(options_.valid_metrics.front());
   return options_.early_stopping > 0 && stalled != state_.stalled.end() && stalled->second >= options_.early_stopping;
 }
@@ -371,14 +384,13 @@ void Trainer::run() {
 
 void Trainer::train() {
   Profile& profile = replicas_->first().profile;
-  TrainingProgress looked = state_.progress;  // when it was last asked whether to show an update
-  while (!finished()) {
+  TrainingProgress looked = state_.progress;  // when it was last asked what is due
+  for (bool ends = reached_end() || stalled(); !ends;) {
     double since = now();
     const auto clock = [&] {
       const double time = now();
       count_seconds(time - std::exchange(since, time));
     };
-    const TrainingProgress before = state_.progress;
     const TrainingProgress& p = state_.progress;
     Step step;
     profile.enter("data");
@@ -388,7 +400,12 @@ void Trainer::train() {
     profile.enter("update");
     count(step);
     clock();
-    const bool shows = display_every_.crossed(std::exchange(looked, p), p) || p.updates == 1;
+    // All by one clock, so that no time spent below is seen by one and missed by another.
+    const TrainingProgress before = std::exchange(looked, p);
+    ends = reached_end();
+    const bool shows = display_every_.crossed(before, p) || p.updates == 1;
+    const bool validates = validator_ != nullptr && (valid_every_.crossed(before, p) || ends);
+    const bool saves = save_every_.crossed(before, p) || ends;
     auto norms = shows && options_.log_gradients ? part_norms() : std::map<std::string, double>();
     UpdateRule rule = update_rule(options_, p.updates);
     rule.loss_scale = state_.loss_scale;
@@ -398,9 +415,6 @@ void Trainer::train() {
     clock();
 
     profile.enter("log");
-    const bool ends = finished();
-    const bool validates = validator_ != nullptr && (valid_every_.crossed(before, p) || ends);
-    const bool saves = save_every_.crossed(before, p) || ends;
     // A device computes the update while the host goes on to the next one, unless somebody asks now how it went.
     const bool asks = replicas_->on_host() || scales_loss() || shows || step.epoch_ended || validates || saves;
     const Update update = settle(asks ? 0 : 1);
@@ -411,7 +425,8 @@ void Trainer::train() {
     profile.enter("validation");
     if (validates) validate();
     profile.enter("saving");
-    const bool numbered = saves || finished(), stops = stop_signal != 0;
+    ends = ends || stalled();
+    const bool numbered = saves || ends, stops = stop_signal != 0;
     settle(numbered || stops ? 0 : 1);
     if (numbered || stops) save(numbered);
     if (stops) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/runtime.h"
+#include "io/checkpoint.h"
 #include "nn/model.h"
 #include "text/batch_stream.h"
 #include "text/prefetch.h"
@@ -63,8 +64,10 @@ class Trainer {
   void report_epoch();
   void validate();
   void save(bool numbered);
+  std::vector<NumberedFile> numbered_models() const;
   void remove_checkpoints();
-  bool finished() const;
+  bool reached_end() const;
+  bool stalled() const;
   double done_share() const;               // in [0, 1]; negative: the training has no end
   std::span<const float> served_values();  // smoothed parameters where there are such
   std::map<std::string, double> part_norms();

@@ -58,7 +58,7 @@ std::map<std::string, double> Trainer::part_norms() {
     const double norm = replicas_->gradient_norm(e.offset, e.shape.elements());
     squares[part] += norm * norm;
   }
-  for (auto& [part, value] : squares) value = std::sqrt(value);
+  for (auto& [part, value] : squares) value = std::sqrt(value) / state_.loss_scale;
   return squares;
 }
 

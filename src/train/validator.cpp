@@ -1,6 +1,7 @@
 #include "train/validator.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/files.h"
 #include "config/threads.h"
@@ -12,7 +13,7 @@ namespace nmt {
 Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source,
                      std::shared_ptr<const Vocab> target)
     : options_(options), source_(std::move(source)), target_(std::move(target)) {
-  if (options_.model.target_trees) trees_.emplace(*target_, options_.vocabs.back());
+  if (options_.model.target_trees) trees_.emplace(*target_, source_ == target_, options_.vocabs.back());
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
   if (!options_.valid_output.empty()) AtomicFile(output_path(0));  // can be written: known now, not after hours
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
@@ -45,12 +46,14 @@ double Validator::cross_entropy(Runtime& runtime, Model& model) const {
 
 std::vector<std::string> Validator::translate(Runtime& runtime, Model& model) const {
   const Scorer scorer{&model.transformer, &model.parameters};
-  SearchOptions search = trees_ ? SearchOptions::parsing(*trees_) : SearchOptions();
+  SearchOptions search = trees_ ? SearchOptions::parsing() : SearchOptions();
+  if (trees_) search.trees = &*trees_;
   search.beam = options_.beam_size;
   search.alpha = options_.alpha;
   Decoder decoder(std::span(&scorer, 1), runtime, search);
   LineLimits limits;
   limits.words = static_cast<int>(options_.valid_batch_words);
+  limits.max_length = std::numeric_limits<int>::max();  // cross-entropy is of whole lines, too
   LineTranslator translator(decoder, *source_, *target_, limits, options_.valid_sets[0]);
   std::vector<std::string> translations;
   translator.translate(text_.source, [&](int64_t, auto found) { translations.push_back(found.front().text); });

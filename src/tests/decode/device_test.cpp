@@ -93,7 +93,7 @@ TEST_CASE("a device finds the host's trees") {
   const auto device = test_device();
   if (device == nullptr) return;
   const auto vocab = tree_vocab();
-  const TreeGrammar grammar(*vocab, "trees");
+  const TreeGrammar grammar(*vocab, false, "trees");
   TestModel here(5, vocab->size()), there(5, vocab->size(), device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const std::vector<std::vector<int32_t>> sources = {{2, 3, 4, 1}, {5, 1}, {6, 2, 3, 3, 4, 1}, {1}};

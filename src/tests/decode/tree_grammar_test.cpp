@@ -66,7 +66,7 @@ double log_probability(Decoder& decoder, const Ids& source, Ids target) {
 }  // namespace
 
 TEST_CASE("a grammar of trees gives all token sequences that are trees, and no other") {
-  const TreeGrammar grammar(*kTrees, "words");
+  const TreeGrammar grammar(*kTrees, false, "words");
   for (int64_t words = 0; words <= 4; ++words)
     for (int64_t limit = words + 1; limit <= 7; ++limit) {
       std::set<Ids> expected;
@@ -87,7 +87,7 @@ TEST_CASE("a grammar of trees gives all token sequences that are trees, and no o
 }
 
 TEST_CASE("a tree is not deeper than one that can be read") {
-  const TreeGrammar grammar(*kTrees, "words");
+  const TreeGrammar grammar(*kTrees, false, "words");
   Ids ids, next;
   for (; ids.size() < kMostOpen; ids.push_back(kTrees->find("(A"))) {
     grammar.next(ids, 1, 2000, next);
@@ -98,8 +98,8 @@ TEST_CASE("a tree is not deeper than one that can be read") {
 }
 
 TEST_CASE("with tags for leaves, every piece that is no bracket is a tag") {
-  const auto vocab = vocab_of({"(NP", ")NP", "DT", "NN", "(", ")S", "(VP"});
-  const TreeGrammar grammar(*vocab, "words");
+  const auto vocab = vocab_of({"(NP", ")NP", "DT", "XX", "(", ")S", "(VP"});  // some treebanks have a tag XX
+  const TreeGrammar grammar(*vocab, false, "words");
   Ids next;
   const auto expect = [&](const Ids& begun, std::vector<std::string> pieces) {
     grammar.next(begun, 2, 20, next);
@@ -107,18 +107,22 @@ TEST_CASE("with tags for leaves, every piece that is no bracket is a tag") {
     for (const auto& piece : pieces) ids.push_back(vocab->find(piece));
     CHECK(next == ids);
   };
-  const int32_t open = vocab->find("(NP"), close = vocab->find(")NP"), noun = vocab->find("NN");
-  expect({}, {"DT", "NN", "(NP"});
-  expect({open}, {"DT", "NN", "(NP"});
-  expect({open, noun}, {"DT", "NN", "(NP", ")NP"});
+  const int32_t open = vocab->find("(NP"), close = vocab->find(")NP"), noun = vocab->find("XX");
+  expect({}, {"DT", "XX", "(NP"});
+  expect({open}, {"DT", "XX", "(NP"});
+  expect({open, noun}, {"DT", "XX", "(NP", ")NP"});
   expect({open, noun, noun}, {")NP"});
   expect({open, noun, noun, close}, {"</s>"});
+
+  // Where the sentences' words are in it, too:
+  TreeGrammar(*vocab, true, "words").next({}, 2, 20, next);
+  CHECK(next == Ids{noun, open});
 }
 
 TEST_CASE("vocabularies that hold no trees are refused") {
   const auto error_of = [](const Vocab& vocab) {
     try {
-      TreeGrammar(vocab, "FILE");
+      TreeGrammar(vocab, false, "FILE");
     } catch (const UserError& error) {
       return std::string(error.what());
     }
@@ -130,7 +134,7 @@ TEST_CASE("vocabularies that hold no trees are refused") {
 }
 
 TEST_CASE("with a wide beam the search finds the most probable tree of all") {
-  const TreeGrammar grammar(*kTrees, "words");
+  const TreeGrammar grammar(*kTrees, false, "words");
   int bound = 0;
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TestModel model(seed, kTrees->size());
@@ -158,7 +162,7 @@ TEST_CASE("with a wide beam the search finds the most probable tree of all") {
 }
 
 TEST_CASE("whatever the model gives, its translations are trees of the words") {
-  const TreeGrammar grammar(*kTrees, "words");
+  const TreeGrammar grammar(*kTrees, false, "words");
   const auto beam = GENERATE(1, 5, 21);
   const auto models = GENERATE(1, 2);
   TestModel first(7, kTrees->size()), second(8, kTrees->size());

@@ -31,7 +31,7 @@ TEST_CASE("amounts have units") {
 
 TEST_CASE("what is no amount is told by option and text") {
   for (const char* text :
-       {"", "u", "-1u", "10x", "10 u", " 10", "inf", "nan", "1e400", "5Kmin", "10ee", "0x10", "1,5u"})
+       {"", "u", "-1u", "10x", "10 u", " 10", "inf", "nan", "1e400", "5Kmin", "0.5e", "1.5u", "10ee", "0x10", "1,5u"})
     CHECK_THROWS_AS(Amount::parse("after", text), UserError);
   for (const char* text : {"", ",", "1u,", ",1u", "1u,,2u"})
     CHECK_THROWS_AS(Amount::parse_list("after", text), UserError);
