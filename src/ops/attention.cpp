@@ -159,7 +159,8 @@ Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Exp
 std::vector<Spec> CachedAttention::infer(std::span<const Spec> in) const {
   check_key_value_caches(kName, in[0], in[1], in[2], in[3], in[4], in[5]);
   const int64_t keys = in[1].shape[1], values = in[2].shape[1];
-  check(heads > 0 && keys % heads == 0 && values % heads == 0, "{}: {} heads of {} and {}", kName, heads, keys, values);
+  check(heads > 0 && keys % heads == 0 && values % heads == 0, "{}: {} heads of caches {} and {}", kName, heads,
+        in[1].shape.str(), in[2].shape.str());
   return {{{in[0].shape[0], values}, in[0].dtype}};
 }
 
