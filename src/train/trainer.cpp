@@ -145,9 +145,9 @@ void Trainer::start_or_resume() {
   if (!options_.restart && std::filesystem::exists(checkpoint)) {
     resume(checkpoint);
   } else {
-    for (const auto& file : options_.restart ? std::vector<NumberedFile>() : numbered_models())
+    if (const auto earlier = numbered_models(); !options_.restart && !earlier.empty())
       user_error("{} is of an earlier training, but there is no {} to go on with: --restart removes such models",
-                 file.path, checkpoint);
+                 earlier.front().path, checkpoint);
     state_.seed = options_.seed;
     state_.corpus = corpus_->fingerprint();
     state_.batching = batching();
