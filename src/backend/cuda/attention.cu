@@ -80,10 +80,7 @@ __global__ void __launch_bounds__(kSimtThreads) attention_kernel(Attention a, in
 
 void attention(Stream s, DType t, const Attention& a, int64_t queries, const void* q, const void* k, const void* v,
                void* out, float* logsumexp) {
-  if (t == DType::kBF16 && fits_mma(a, {q, k, v, out})) {
-    return attention_mma(s, a, queries, static_cast<const Bf16*>(q), static_cast<const Bf16*>(k),
-                         static_cast<const Bf16*>(v), static_cast<Bf16*>(out), logsumexp);
-  }
+  if (fits_mma(t, a, {q, k, v, out})) return attention_mma(s, t, a, queries, q, k, v, out, logsumexp);
   with_type(t, [&](auto type) {
     using T = decltype(type);
     const bool aligned = quads_fit(t, q, a.q_stride, a.d_k) && quads_fit(t, k, a.k_stride, a.d_k) &&

@@ -213,11 +213,8 @@ int64_t attention_room(int64_t queries, int heads) { return heads * queries; }
 void attention_backward(Stream s, DType t, const Attention& a, int64_t queries, int64_t keys, const void* q,
                         const void* k, const void* v, const float* logsumexp, const void* dout, float* room, void* dq,
                         void* dk, void* dv) {
-  if (t == DType::kBF16 && fits_mma(a, {q, k, v, dout, dq, dk, dv})) {
-    return attention_backward_mma(s, a, queries, keys, static_cast<const Bf16*>(q), static_cast<const Bf16*>(k),
-                                  static_cast<const Bf16*>(v), logsumexp, static_cast<const Bf16*>(dout), room,
-                                  static_cast<Bf16*>(dq), static_cast<Bf16*>(dk), static_cast<Bf16*>(dv));
-  }
+  if (fits_mma(t, a, {q, k, v, dout, dq, dk, dv}))
+    return attention_backward_mma(s, t, a, queries, keys, q, k, v, logsumexp, dout, room, dq, dk, dv);
   with_type(t, [&](auto type) {
     using T = decltype(type);
     const bool aligned = quads_fit(t, q, a.q_stride, a.d_k) && quads_fit(t, k, a.k_stride, a.d_k) &&

@@ -6,34 +6,35 @@ namespace {
 
 constexpr int kTileRows = 64, kQueries = 32;  // kQueries: of a step of keys_kernel
 
+template <class T>
 struct Operands {
-  const Bf16 *q, *k, *v, *dout;
+  const T *q, *k, *v, *dout;
   const float* logsumexp;
   float* row_sums;  // D
-  Bf16 *dq, *dk, *dv;
+  T *dq, *dk, *dv;
   int64_t queries;
 };
 
 // D and dQ of a tile of 16 queries a warp. Block (tile, head).
-template <int kWidth, bool kDropout>
-__global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) queries_kernel(Attention a, Operands x) {
+template <class T, int kWidth, bool kDropout>
+__global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) queries_kernel(Attention a, Operands<T> x) {
   const int rows = blockDim.x / kWarp * kWarpRows, head = blockIdx.y, lane = lane_of_warp();
   const Tile tile = find_tile(a, a.q_begin, rows);
   if (tile.first >= tile.queries) return;
   const int warp_row = threadIdx.x / kWarp * kWarpRows, first = tile.first + warp_row;  // the warp's first query
   const int64_t query_begin = tile.query_begin + tile.first;
-  const Bf16* const k = x.k + tile.key_begin * a.k_stride + head * a.d_k;
-  const Bf16* const v = x.v + tile.key_begin * a.v_stride + head * a.d_v;
+  const T* const k = x.k + tile.key_begin * a.k_stride + head * a.d_k;
+  const T* const v = x.v + tile.key_begin * a.v_stride + head * a.d_v;
   const int seen = a.mask.causal ? min(tile.keys, tile.first + rows) : tile.keys;
   const int seen_by_warp = first >= tile.queries ? 0 : a.mask.causal ? min(tile.keys, first + kWarpRows) : tile.keys;
   const Keep keep(a, tile, head);
   const float scale = a.scale * kLog2E, kept_scale = kDropout ? keep.scale() : 1;
 
-  auto* const q_tile = shared_memory<Bf16>();
-  Bf16* const dout_tile = q_tile + rows * kRowPitch<kWidth>;
-  Bf16* const k_tile = dout_tile + rows * kRowPitch<kWidth>;
-  Bf16* const v_tile = k_tile + kTileRows * kRowPitch<kWidth>;
-  Bf16* const warp_queries = q_tile + warp_row * kRowPitch<kWidth>;
+  auto* const q_tile = shared_memory<T>();
+  T* const dout_tile = q_tile + rows * kRowPitch<kWidth>;
+  T* const k_tile = dout_tile + rows * kRowPitch<kWidth>;
+  T* const v_tile = k_tile + kTileRows * kRowPitch<kWidth>;
+  T* const warp_queries = q_tile + warp_row * kRowPitch<kWidth>;
   if (seen > 0) {
     const int valid = tile.queries - tile.first;
     copy_rows<kWidth>(x.q + query_begin * a.q_stride + head * a.d_k, a.q_stride, a.d_k, rows, valid, q_tile);
@@ -136,28 +137,28 @@ class KeptOfKeys {
 
 // dK and dV of a tile of 64 keys, 16 a warp, over tiles of queries, of which the next is copied meanwhile. Block (tile,
 // head).
-template <int kWidth, bool kDropout>
-__global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attention a, Operands x) {
+template <class T, int kWidth, bool kDropout>
+__global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attention a, Operands<T> x) {
   constexpr int kPitch = kRowPitch<kWidth>;
   const Tile tile = find_tile(a, a.k_begin, kTileRows);
   if (tile.first >= tile.keys) return;
   const int head = blockIdx.y, lane = lane_of_warp();
   const int warp_row = threadIdx.x / kWarp * kWarpRows, first = tile.first + warp_row;  // the warp's first key
-  const Bf16* const q = x.q + tile.query_begin * a.q_stride + head * a.d_k;
-  const Bf16* const dout = x.dout + tile.query_begin * a.out_stride + head * a.d_v;
+  const T* const q = x.q + tile.query_begin * a.q_stride + head * a.d_k;
+  const T* const dout = x.dout + tile.query_begin * a.out_stride + head * a.d_v;
   const float* const logsumexp = x.logsumexp + head * x.queries + tile.query_begin;
   const float* const row_sums = x.row_sums + head * x.queries + tile.query_begin;
   const Keep keep(a, tile, head);
   const float scale = a.scale * kLog2E, kept_scale = kDropout ? keep.scale() : 1;
 
-  auto* const k_tile = shared_memory<Bf16>();
-  Bf16* const v_tile = k_tile + kTileRows * kPitch;
-  Bf16* const q_tiles = v_tile + kTileRows * kPitch;  // two
-  Bf16* const dout_tiles = q_tiles + 2 * kQueries * kPitch;
+  auto* const k_tile = shared_memory<T>();
+  T* const v_tile = k_tile + kTileRows * kPitch;
+  T* const q_tiles = v_tile + kTileRows * kPitch;  // two
+  T* const dout_tiles = q_tiles + 2 * kQueries * kPitch;
   auto* const shifts = reinterpret_cast<float*>(dout_tiles + 2 * kQueries * kPitch);
   float* const sums = shifts + 2 * kQueries;
-  Bf16* const warp_keys = k_tile + warp_row * kPitch;
-  Bf16* const warp_values = v_tile + warp_row * kPitch;
+  T* const warp_keys = k_tile + warp_row * kPitch;
+  T* const warp_values = v_tile + warp_row * kPitch;
   const auto copy_queries = [&](int query, int buffer) {
     const int valid = tile.queries - query;
     copy_rows<kWidth>(q + query * a.q_stride, a.q_stride, a.d_k, kQueries, valid, q_tiles + buffer * kQueries * kPitch);
@@ -192,8 +193,8 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attentio
     __syncthreads();
     const int columns = tile.queries - query;
     if (first < tile.keys && !(a.mask.causal && first >= query + kQueries)) {
-      const Bf16* const q_tile = q_tiles + buffer * kQueries * kPitch;
-      const Bf16* const dout_tile = dout_tiles + buffer * kQueries * kPitch;
+      const T* const q_tile = q_tiles + buffer * kQueries * kPitch;
+      const T* const dout_tile = dout_tiles + buffer * kQueries * kPitch;
       float p[kQueries / 8][4] = {}, ds[kQueries / 8][4] = {};
       multiply_rows<kWidth, kQueries>(warp_keys, q_tile, a.d_k, columns, p);
       multiply_rows<kWidth, kQueries>(warp_values, dout_tile, a.d_v, columns, ds);
@@ -227,25 +228,35 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attentio
 
 }  // namespace
 
-void attention_backward_mma(Stream s, const Attention& a, int64_t queries, int64_t keys, const Bf16* q, const Bf16* k,
-                            const Bf16* v, const float* logsumexp, const Bf16* dout, float* room, Bf16* dq, Bf16* dk,
-                            Bf16* dv) {
-  const Operands x{q, k, v, dout, logsumexp, room, dq, dk, dv, queries};
+void attention_backward_mma(Stream s, DType t, const Attention& a, int64_t queries, int64_t keys, const void* q,
+                            const void* k, const void* v, const float* logsumexp, const void* dout, float* room,
+                            void* dq, void* dk, void* dv) {
   const int warps = warps_of_queries(a, queries), rows = warps * kWarpRows;
-  with_width(std::max(a.d_k, a.d_v), [&](auto width) {
+  with_width(t, std::max(a.d_k, a.d_v), [&](auto type, auto width) {
+    using T = decltype(type);
     constexpr int kWidth = decltype(width)::value;
+    const Operands<T> x{static_cast<const T*>(q),
+                        static_cast<const T*>(k),
+                        static_cast<const T*>(v),
+                        static_cast<const T*>(dout),
+                        logsumexp,
+                        room,
+                        static_cast<T*>(dq),
+                        static_cast<T*>(dk),
+                        static_cast<T*>(dv),
+                        queries};
     launch("attention_backward_mma (queries)", s,
            {.x = tile_slots(queries, a.sentences, rows),
             .y = a.heads,
             .threads = warps * kWarp,
             .shared = tile_bytes<kWidth>(2 * rows + 2 * kTileRows)},
-           a.dropout.rate > 0 ? queries_kernel<kWidth, true> : queries_kernel<kWidth, false>, a, x);
+           a.dropout.rate > 0 ? queries_kernel<T, kWidth, true> : queries_kernel<T, kWidth, false>, a, x);
     launch("attention_backward_mma (keys)", s,
            {.x = tile_slots(keys, a.sentences, kTileRows),
             .y = a.heads,
             .threads = kTileRows / kWarpRows * kWarp,
             .shared = tile_bytes<kWidth>(2 * kTileRows + 4 * kQueries) + 4 * kQueries * sizeof(float)},
-           a.dropout.rate > 0 ? keys_kernel<kWidth, true> : keys_kernel<kWidth, false>, a, x);
+           a.dropout.rate > 0 ? keys_kernel<T, kWidth, true> : keys_kernel<T, kWidth, false>, a, x);
   });
 }
 

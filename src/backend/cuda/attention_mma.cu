@@ -7,10 +7,9 @@ constexpr int kKeys = 64;  // of a tile
 
 // A tile of 16 queries a warp, over tiles of keys; see attention.cu. The weights stay in registers; the next tile of
 // keys is copied while the values are used, and the other way round. Block (tile, head).
-template <int kWidth, bool kDropout>
+template <class T, int kWidth, bool kDropout>
 __global__ void __launch_bounds__(128, kWidth > 64 ? 3 : 4)
-    attention_mma_kernel(Attention a, int64_t queries, const Bf16* q, const Bf16* k, const Bf16* v, Bf16* out,
-                         float* logsumexp) {
+    attention_mma_kernel(Attention a, int64_t queries, const T* q, const T* k, const T* v, T* out, float* logsumexp) {
   const int rows = blockDim.x / kWarp * kWarpRows, head = blockIdx.y, lane = lane_of_warp();
   const Tile tile = find_tile(a, a.q_begin, rows);
   if (tile.first >= tile.queries) return;
@@ -23,10 +22,10 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 3 : 4)
   const Keep keep(a, tile, head);
   const float scale = a.scale * kLog2E;
 
-  auto* const q_tile = shared_memory<Bf16>();
-  Bf16* const k_tile = q_tile + rows * kRowPitch<kWidth>;
-  Bf16* const v_tile = k_tile + kKeys * kRowPitch<kWidth>;
-  Bf16* const warp_queries = q_tile + warp_row * kRowPitch<kWidth>;
+  auto* const q_tile = shared_memory<T>();
+  T* const k_tile = q_tile + rows * kRowPitch<kWidth>;
+  T* const v_tile = k_tile + kKeys * kRowPitch<kWidth>;
+  T* const warp_queries = q_tile + warp_row * kRowPitch<kWidth>;
   const auto copy_keys = [&](int key) {
     copy_rows<kWidth>(k + key * a.k_stride, a.k_stride, a.d_k, kKeys, tile.keys - key, k_tile);
     cp_async_commit();
@@ -112,25 +111,27 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 3 : 4)
 
 }  // namespace
 
-bool fits_mma(const Attention& a, std::initializer_list<const void*> tensors) {
+bool fits_mma(DType t, const Attention& a, std::initializer_list<const void*> tensors) {
   const auto fits = [](int64_t x, int64_t unit) { return x % unit == 0; };
-  return a.mask.window == 0 && fits(a.d_k, 16) && fits(a.d_v, 16) && std::max(a.d_k, a.d_v) <= 128 &&
-         fits(a.q_stride, 8) && fits(a.k_stride, 8) && fits(a.v_stride, 8) && fits(a.out_stride, 8) &&
-         std::all_of(tensors.begin(), tensors.end(), [](const void* x) { return aligned(x); });
+  return t != DType::kF32 && a.mask.window == 0 && fits(a.d_k, 16) && fits(a.d_v, 16) &&
+         std::max(a.d_k, a.d_v) <= 128 && fits(a.q_stride, 8) && fits(a.k_stride, 8) && fits(a.v_stride, 8) &&
+         fits(a.out_stride, 8) && std::all_of(tensors.begin(), tensors.end(), [](const void* x) { return aligned(x); });
 }
 
-void attention_mma(Stream s, const Attention& a, int64_t queries, const Bf16* q, const Bf16* k, const Bf16* v,
-                   Bf16* out, float* logsumexp) {
+void attention_mma(Stream s, DType t, const Attention& a, int64_t queries, const void* q, const void* k, const void* v,
+                   void* out, float* logsumexp) {
   const int warps = warps_of_queries(a, queries), rows = warps * kWarpRows;
-  with_width(std::max(a.d_k, a.d_v), [&](auto width) {
+  with_width(t, std::max(a.d_k, a.d_v), [&](auto type, auto width) {
+    using T = decltype(type);
     constexpr int kWidth = decltype(width)::value;
     launch("attention_mma", s,
            {.x = tile_slots(queries, a.sentences, rows),
             .y = a.heads,
             .threads = warps * kWarp,
             .shared = tile_bytes<kWidth>(rows + 2 * kKeys)},
-           a.dropout.rate > 0 ? attention_mma_kernel<kWidth, true> : attention_mma_kernel<kWidth, false>, a, queries, q,
-           k, v, out, logsumexp);
+           a.dropout.rate > 0 ? attention_mma_kernel<T, kWidth, true> : attention_mma_kernel<T, kWidth, false>, a,
+           queries, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(out),
+           logsumexp);
   });
 }
 

@@ -4,30 +4,36 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/mma.cuh"
 
-// Attention of bf16 by tensor cores, for d_k and d_v that are multiples of 16 up to 128. A warp has 16 rows of a
+// Attention of bf16 or f16 by tensor cores, for d_k and d_v that are multiples of 16 up to 128. A warp has 16 rows of a
 // product at a time; sums lie in registers as mma.cuh says, kColumns / 8 blocks of eight columns: with g = lane / 4 and
 // t = lane % 4, [n][0 .. 1] is row g, columns 8n + 2t and 8n + 2t + 1, [n][2 .. 3] the same of row g + 8.
 namespace nmt::cuda {
 
 // What the kernels can take; their pointers' alignment too.
-bool fits_mma(const Attention& a, std::initializer_list<const void*> tensors);
-void attention_mma(Stream s, const Attention& a, int64_t queries, const Bf16* q, const Bf16* k, const Bf16* v,
-                   Bf16* out, float* logsumexp);
-void attention_backward_mma(Stream s, const Attention& a, int64_t queries, int64_t keys, const Bf16* q, const Bf16* k,
-                            const Bf16* v, const float* logsumexp, const Bf16* dout, float* room, Bf16* dq, Bf16* dk,
-                            Bf16* dv);
+bool fits_mma(DType t, const Attention& a, std::initializer_list<const void*> tensors);
+void attention_mma(Stream s, DType t, const Attention& a, int64_t queries, const void* q, const void* k, const void* v,
+                   void* out, float* logsumexp);
+void attention_backward_mma(Stream s, DType t, const Attention& a, int64_t queries, int64_t keys, const void* q,
+                            const void* k, const void* v, const float* logsumexp, const void* dout, float* room,
+                            void* dq, void* dk, void* dv);
 
-// Calls body(N) with the compiled width that holds d columns.
+// Calls body(T(), N) with the type of 16 bits that t names, and the compiled width that holds d columns.
 template <class Body>
-void with_width(int d, Body body) {
-  if (d <= 16)
-    body(std::integral_constant<int, 16>());
-  else if (d <= 32)
-    body(std::integral_constant<int, 32>());
-  else if (d <= 64)
-    body(std::integral_constant<int, 64>());
+void with_width(DType t, int d, Body body) {
+  const auto with = [&](auto type) {
+    if (d <= 16)
+      body(type, std::integral_constant<int, 16>());
+    else if (d <= 32)
+      body(type, std::integral_constant<int, 32>());
+    else if (d <= 64)
+      body(type, std::integral_constant<int, 64>());
+    else
+      body(type, std::integral_constant<int, 128>());
+  };
+  if (t == DType::kBF16)
+    with(Bf16());
   else
-    body(std::integral_constant<int, 128>());
+    with(F16());
 }
 
 constexpr int kWarpRows = 16;
@@ -41,14 +47,14 @@ template <int kWidth>
 constexpr int kRowPitch = kWidth + 8;
 template <int kWidth>
 constexpr size_t tile_bytes(int rows) {
-  return static_cast<size_t>(rows) * kRowPitch<kWidth> * sizeof(Bf16);
+  return static_cast<size_t>(rows) * kRowPitch<kWidth> * sizeof(uint16_t);
 }
 
 __device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) % kWarp; }
 
 // Begins to copy `rows` rows of d elements, of which `valid` exist: the others become zero.
-template <int kWidth>
-__device__ __forceinline__ void copy_rows(const Bf16* x, int64_t stride, int d, int rows, int valid, Bf16* to) {
+template <int kWidth, class T>
+__device__ __forceinline__ void copy_rows(const T* x, int64_t stride, int d, int rows, int valid, T* to) {
   for (int i = threadIdx.x; i < rows * (kWidth / 8); i += blockDim.x) {
     const int r = i / (kWidth / 8), c = i % (kWidth / 8) * 8;
     if (c >= d) continue;
@@ -60,8 +66,8 @@ __device__ __forceinline__ void copy_rows(const Bf16* x, int64_t stride, int d, 
 }
 
 // sums += a b^T, the warp's 16 rows of a by `columns` rows of b, of d elements.
-template <int kWidth, int kColumns>
-__device__ __forceinline__ void multiply_rows(const Bf16* a, const Bf16* b, int d, int columns,
+template <int kWidth, int kColumns, class T>
+__device__ __forceinline__ void multiply_rows(const T* a, const T* b, int d, int columns,
                                               float (&sums)[kColumns / 8][4]) {
   const int lane = lane_of_warp();
   a += lane % 16 * kRowPitch<kWidth> + lane / 16 * 8;
@@ -76,15 +82,15 @@ __device__ __forceinline__ void multiply_rows(const Bf16* a, const Bf16* b, int 
       if (n >= columns) break;
       unsigned right[4];
       ldmatrix_x4(right, b + n * kRowPitch<kWidth> + k);
-      mma_bf16_16x8x16(sums[n / 8], left, {right[0], right[1]});
-      mma_bf16_16x8x16(sums[n / 8 + 1], left, {right[2], right[3]});
+      mma_16x8x16<T>(sums[n / 8], left, {right[0], right[1]});
+      mma_16x8x16<T>(sums[n / 8 + 1], left, {right[2], right[3]});
     }
   }
 }
 
 // sums += a b, a of 16 rows in registers, rounded, by `depth` rows of b, of d elements.
-template <int kWidth, int kDepth>
-__device__ __forceinline__ void multiply(const float (&a)[kDepth / 8][4], const Bf16* b, int depth, int d,
+template <int kWidth, int kDepth, class T>
+__device__ __forceinline__ void multiply(const float (&a)[kDepth / 8][4], const T* b, int depth, int d,
                                          float (&sums)[kWidth / 8][4]) {
   const int lane = lane_of_warp();
   b += lane % 16 * kRowPitch<kWidth> + lane / 16 * 8;
@@ -93,15 +99,15 @@ __device__ __forceinline__ void multiply(const float (&a)[kDepth / 8][4], const 
     if (k >= depth) break;
     const auto& near = a[k / 8];
     const auto& far = a[k / 8 + 1];
-    const unsigned left[] = {rounded_pair(near[0], near[1]), rounded_pair(near[2], near[3]),
-                             rounded_pair(far[0], far[1]), rounded_pair(far[2], far[3])};
+    const unsigned left[] = {rounded_pair<T>(near[0], near[1]), rounded_pair<T>(near[2], near[3]),
+                             rounded_pair<T>(far[0], far[1]), rounded_pair<T>(far[2], far[3])};
 #pragma unroll
     for (int n = 0; n < kWidth; n += 16) {
       if (n >= d) break;
       unsigned right[4];
       ldmatrix_x4_trans(right, b + k * kRowPitch<kWidth> + n);
-      mma_bf16_16x8x16(sums[n / 8], left, {right[0], right[1]});
-      mma_bf16_16x8x16(sums[n / 8 + 1], left, {right[2], right[3]});
+      mma_16x8x16<T>(sums[n / 8], left, {right[0], right[1]});
+      mma_16x8x16<T>(sums[n / 8 + 1], left, {right[2], right[3]});
     }
   }
 }
@@ -118,14 +124,14 @@ __device__ __forceinline__ float quad_max(float x) {
 
 // The first `valid` of the warp's 16 rows become the sums, those of rows g and g + 8 times their factors. room: 16 rows
 // of shared memory that only this warp uses.
-template <int kWidth>
-__device__ __forceinline__ void store_rows(const float (&sums)[kWidth / 8][4], const float (&factors)[2], Bf16* room,
-                                           Bf16* to, int64_t stride, int d, int valid) {
+template <int kWidth, class T>
+__device__ __forceinline__ void store_rows(const float (&sums)[kWidth / 8][4], const float (&factors)[2], T* room,
+                                           T* to, int64_t stride, int d, int valid) {
   const int lane = lane_of_warp();
   __syncwarp();
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    Bf16* row = room + (lane / 4 + 8 * half) * kRowPitch<kWidth> + lane % 4 * 2;
+    T* row = room + (lane / 4 + 8 * half) * kRowPitch<kWidth> + lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < kWidth / 8; ++n) {
       const float pair[] = {sums[n][2 * half] * factors[half], sums[n][2 * half + 1] * factors[half]};

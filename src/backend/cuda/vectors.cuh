@@ -22,24 +22,28 @@ __device__ __forceinline__ void load(const T* p, float (&x)[N]) {
   for (int i = 0; i < N; ++i) x[i] = to_float(v.x[i]);
 }
 
-// Two numbers rounded by one instruction, the first in the low half.
+// Two numbers rounded to Bf16 or F16 by one instruction, the first in the low half.
+template <class T>
 __device__ __forceinline__ unsigned rounded_pair(float a, float b) {
 #ifdef __CUDA_ARCH__
   unsigned pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
+  if constexpr (std::is_same_v<T, Bf16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
   return pair;
 #else
-  return rounded<Bf16>(a).bits | static_cast<unsigned>(rounded<Bf16>(b).bits) << 16;
+  return rounded<T>(a).bits | static_cast<unsigned>(rounded<T>(b).bits) << 16;
 #endif
 }
 
 template <int N, class T>
 __device__ __forceinline__ void store(const float (&x)[N], T* p) {
   Vector<T, N> v;
-  if constexpr (std::is_same_v<T, Bf16> && N % 2 == 0) {
+  if constexpr (!std::is_same_v<T, float> && N % 2 == 0) {
 #pragma unroll
     for (int i = 0; i < N; i += 2) {
-      const unsigned pair = rounded_pair(x[i], x[i + 1]);
+      const unsigned pair = rounded_pair<T>(x[i], x[i + 1]);
       v.x[i].bits = static_cast<uint16_t>(pair);
       v.x[i + 1].bits = static_cast<uint16_t>(pair >> 16);
     }

@@ -30,12 +30,13 @@ inline Array random_array(DType t, int64_t n, uint64_t seed) {
 
 inline Array filled(DType t, size_t n) { return Array(t, Reals(n, kUntouched)); }
 
-// Allowed error: bf16 results are rounded to 8 bits, half a unit is at most 2^-8 of the value; sums are off by a small
-// part of the array's largest element, in whatever order they run.
+// Allowed error: bf16 results are rounded to 8 bits, half a unit is at most 2^-8 of the value (f16: 11 bits, 2^-11);
+// sums are off by a small part of the array's largest element, in whatever order they run.
 constexpr double kFloat32Sums = 4e-6;
 
 inline double tolerance(DType t, double value, double largest, double part) {
-  return (t == DType::kBF16 ? std::abs(value) / 256 : 0.0) + part * (largest + 0.025);
+  const double rounding = t == DType::kBF16 ? 1.0 / 256 : t == DType::kF16 ? 1.0 / 2048 : 0;
+  return rounding * std::abs(value) + part * (largest + 0.025);
 }
 
 // ---- the reference: one sentence, one head, float64 -------------------------------------------------------------

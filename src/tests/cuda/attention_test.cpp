@@ -43,9 +43,9 @@ Results on_device(cuda::Device& device, const Problem& p) {
   return r;
 }
 
-// Tensor cores round weights to bf16.
+// Tensor cores round weights to the type of the values.
 bool by_tensor_cores(const Case& c) {
-  return c.type == DType::kBF16 && c.aligned && c.window == 0 && c.d_k % 16 == 0 && c.d_v % 16 == 0 &&
+  return c.type != DType::kF32 && c.aligned && c.window == 0 && c.d_k % 16 == 0 && c.d_v % 16 == 0 &&
          std::max(c.d_k, c.d_v) <= 128;
 }
 
@@ -56,7 +56,8 @@ void check(const Case& c) {
   INFO("heads " << c.heads << ", d_k " << c.d_k << ", d_v " << c.d_v << ", causal " << c.causal << ", window "
                 << c.window << ", dropout " << c.rate << ", " << name_of(c.type) << (c.aligned ? ", aligned" : ""));
   const Results r = on_device(*device, p);
-  check_results(p, r.out, r.logsumexp, r.dq, r.dkv, by_tensor_cores(c) ? 1.0 / 256 : kFloat32Sums);
+  check_results(p, r.out, r.logsumexp, r.dq, r.dkv,
+                by_tensor_cores(c) ? (c.type == DType::kF16 ? 1.0 / 2048 : 1.0 / 256) : kFloat32Sums);
 }
 
 const std::vector<int32_t> kLengths{7, 0, 64, 1, 130, 65};
@@ -79,11 +80,12 @@ TEST_CASE("attention on a device agrees with the float64 reference", "[attention
 }
 
 TEST_CASE("attention by tensor cores agrees with the float64 reference", "[attention]") {
+  const auto type = GENERATE(DType::kBF16, DType::kF16);
   const bool causal = GENERATE(false, true);
   const float rate = causal ? 0.3f : 0;
-  check({DType::kBF16, 2, 128, 128, causal, rate, {7, 64, 0, 130, 65, 1}, {64, 1, 130, 7, 0, 65}, true});
-  check({DType::kBF16, 8, 16, 48, causal, rate, {33, 16}, {17, 100}, true});
-  check({DType::kBF16, 1, 80, 32, causal, rate, {600}, {600}, true});
+  check({type, 2, 128, 128, causal, rate, {7, 64, 0, 130, 65, 1}, {64, 1, 130, 7, 0, 65}, true});
+  check({type, 8, 16, 48, causal, rate, {33, 16}, {17, 100}, true});
+  check({type, 1, 80, 32, causal, rate, {600}, {600}, true});
 }
 
 TEST_CASE("restricted attention on a device agrees with the float64 reference", "[attention]") {

@@ -51,9 +51,9 @@ __global__ void multiply(bool half, const uint16_t* a, const uint16_t* b, float*
   const unsigned a_words[4] = {pair(as[0], as[1]), pair(as[2], as[3]), pair(as[4], as[5]), pair(as[6], as[7])};
   const unsigned b_words[2] = {pair(bs[0], bs[1]), pair(bs[2], bs[3])};
   if (half)
-    mma_f16_16x8x16(ds, a_words, b_words);
+    mma_16x8x16<F16>(ds, a_words, b_words);
   else
-    mma_bf16_16x8x16(ds, a_words, b_words);
+    mma_16x8x16<Bf16>(ds, a_words, b_words);
   for (int i = 0; i < 4; ++i) d[place(i)] = ds[i];
 }
 
@@ -73,7 +73,7 @@ __global__ void multiply_shared(const uint16_t* a, const uint16_t* b, float* d) 
   ldmatrix_x4_trans(bm, bs + lane % 16 * 16 + lane / 16 * 8);
   for (int right = 0; right < 2; ++right) {
     float ds[4]{};
-    mma_bf16_16x8x16(ds, am, {bm[2 * right], bm[2 * right + 1]});
+    mma_16x8x16<Bf16>(ds, am, {bm[2 * right], bm[2 * right + 1]});
     for (int i = 0; i < 4; ++i) d[(group + i / 2 * 8) * 16 + right * 8 + in_group * 2 + i % 2] = ds[i];
   }
 }
