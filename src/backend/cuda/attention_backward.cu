@@ -9,20 +9,10 @@
 namespace nmt::cuda {
 namespace {
 
-template <class T>
-struct Operands {
-  const T *q, *k, *v, *dout;
-  const float* logsumexp;
-  float* row_sums;  // D
-  T *dq, *dk, *dv;
-  int64_t queries;
-  bool aligned;
-};
-
 // Rows of one head of one sentence.
 template <class T>
 struct Item {
-  __device__ Item(const Attention& a, const Operands<T>& x, const Tile& tile, int head)
+  __device__ Item(const Attention& a, const GradientOperands<T>& x, const Tile& tile, int head)
       : q(head_rows(x.q, tile.query_begin, a.q_stride, head, a.d_k, tile.queries, x.aligned)),
         k(head_rows(x.k, tile.key_begin, a.k_stride, head, a.d_k, tile.keys, x.aligned)),
         v(head_rows(x.v, tile.key_begin, a.v_stride, head, a.d_v, tile.keys, x.aligned)),
@@ -88,7 +78,7 @@ __device__ __forceinline__ unsigned weights(const Item<T>& x, int query, int key
 
 // D and dQ of a tile of queries. Block (tile, head, part of dQ's columns).
 template <class T, int kParts>
-__global__ void __launch_bounds__(kSimtThreads, 3 - kParts) queries_kernel(Attention a, Operands<T> operands) {
+__global__ void __launch_bounds__(kSimtThreads, 3 - kParts) queries_kernel(Attention a, GradientOperands<T> operands) {
   const Tile tile = find_tile(a, a.q_begin, kTile);
   if (tile.first >= tile.queries) return;
   const int head = blockIdx.y, column = blockIdx.z * kParts * kTile;
@@ -144,7 +134,7 @@ __global__ void __launch_bounds__(kSimtThreads, 3 - kParts) queries_kernel(Atten
 
 // dK and dV of a tile of keys. Block (tile, head, part of their columns).
 template <class T, int kParts>
-__global__ void __launch_bounds__(kSimtThreads, 3 - kParts) keys_kernel(Attention a, Operands<T> operands) {
+__global__ void __launch_bounds__(kSimtThreads, 3 - kParts) keys_kernel(Attention a, GradientOperands<T> operands) {
   const Tile tile = find_tile(a, a.k_begin, kTile);
   if (tile.first >= tile.keys) return;
   const int head = blockIdx.y, column = blockIdx.z * kParts * kTile;
@@ -197,7 +187,7 @@ __global__ void __launch_bounds__(kSimtThreads, 3 - kParts) keys_kernel(Attentio
 }
 
 template <class T, int kParts>
-void differentiate(Stream s, const Attention& a, int64_t keys, const Operands<T>& x) {
+void differentiate(Stream s, const Attention& a, int64_t keys, const GradientOperands<T>& x) {
   const size_t shared = 2 * kTileFloats * sizeof(float) + kKeptBytes;
   const auto grid = [&](int64_t rows, int d) {
     return Grid{tile_slots(rows, a.sentences, kTile), a.heads, divide_up(d, kParts * kTile), kSimtThreads, shared};
@@ -213,25 +203,15 @@ int64_t attention_room(int64_t queries, int heads) { return heads * queries; }
 void attention_backward(Stream s, DType t, const Attention& a, int64_t queries, int64_t keys, const void* q,
                         const void* k, const void* v, const float* logsumexp, const void* dout, float* room, void* dq,
                         void* dk, void* dv) {
-  if (fits_mma(t, a, {q, k, v, dout, dq, dk, dv}))
-    return attention_backward_mma(s, t, a, queries, keys, q, k, v, logsumexp, dout, room, dq, dk, dv);
+  const AnyGradientOperands operands{q, k, v, dout, logsumexp, room, dq, dk, dv, queries};
+  if (fits_mma(t, a, {q, k, v, dout, dq, dk, dv})) return attention_backward_mma(s, t, a, keys, operands);
   with_type(t, [&](auto type) {
     using T = decltype(type);
     const bool aligned = quads_fit(t, q, a.q_stride, a.d_k) && quads_fit(t, k, a.k_stride, a.d_k) &&
                          quads_fit(t, v, a.v_stride, a.d_v) && quads_fit(t, dout, a.out_stride, a.d_v) &&
                          quads_fit(t, dq, a.q_stride, a.d_k) && quads_fit(t, dk, a.k_stride, a.d_k) &&
                          quads_fit(t, dv, a.v_stride, a.d_v);
-    const Operands<T> x{static_cast<const T*>(q),
-                        static_cast<const T*>(k),
-                        static_cast<const T*>(v),
-                        static_cast<const T*>(dout),
-                        logsumexp,
-                        room,
-                        static_cast<T*>(dq),
-                        static_cast<T*>(dk),
-                        static_cast<T*>(dv),
-                        queries,
-                        aligned};
+    const GradientOperands<T> x(operands, aligned);
     if (std::max(a.d_k, a.d_v) <= kTile)
       differentiate<T, 1>(s, a, keys, x);
     else

@@ -6,18 +6,9 @@ namespace {
 
 constexpr int kTileRows = 64, kQueries = 32;  // kQueries: of a step of keys_kernel
 
-template <class T>
-struct Operands {
-  const T *q, *k, *v, *dout;
-  const float* logsumexp;
-  float* row_sums;  // D
-  T *dq, *dk, *dv;
-  int64_t queries;
-};
-
 // D and dQ of a tile of 16 queries a warp. Block (tile, head).
 template <class T, int kWidth, bool kDropout>
-__global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) queries_kernel(Attention a, Operands<T> x) {
+__global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) queries_kernel(Attention a, GradientOperands<T> x) {
   const int rows = blockDim.x / kWarp * kWarpRows, head = blockIdx.y, lane = lane_of_warp();
   const Tile tile = find_tile(a, a.q_begin, rows);
   if (tile.first >= tile.queries) return;
@@ -138,7 +129,7 @@ class KeptOfKeys {
 // dK and dV of a tile of 64 keys, 16 a warp, over tiles of queries, of which the next is copied meanwhile. Block (tile,
 // head).
 template <class T, int kWidth, bool kDropout>
-__global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attention a, Operands<T> x) {
+__global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attention a, GradientOperands<T> x) {
   constexpr int kPitch = kRowPitch<kWidth>;
   const Tile tile = find_tile(a, a.k_begin, kTileRows);
   if (tile.first >= tile.keys) return;
@@ -228,25 +219,14 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attentio
 
 }  // namespace
 
-void attention_backward_mma(Stream s, DType t, const Attention& a, int64_t queries, int64_t keys, const void* q,
-                            const void* k, const void* v, const float* logsumexp, const void* dout, float* room,
-                            void* dq, void* dk, void* dv) {
-  const int warps = warps_of_queries(a, queries), rows = warps * kWarpRows;
+void attention_backward_mma(Stream s, DType t, const Attention& a, int64_t keys, const AnyGradientOperands& operands) {
+  const int warps = warps_of_queries(a, operands.queries), rows = warps * kWarpRows;
   with_width(t, std::max(a.d_k, a.d_v), [&](auto type, auto width) {
     using T = decltype(type);
     constexpr int kWidth = decltype(width)::value;
-    const Operands<T> x{static_cast<const T*>(q),
-                        static_cast<const T*>(k),
-                        static_cast<const T*>(v),
-                        static_cast<const T*>(dout),
-                        logsumexp,
-                        room,
-                        static_cast<T*>(dq),
-                        static_cast<T*>(dk),
-                        static_cast<T*>(dv),
-                        queries};
+    const GradientOperands<T> x(operands, true);
     launch("attention_backward_mma (queries)", s,
-           {.x = tile_slots(queries, a.sentences, rows),
+           {.x = tile_slots(operands.queries, a.sentences, rows),
             .y = a.heads,
             .threads = warps * kWarp,
             .shared = tile_bytes<kWidth>(2 * rows + 2 * kTileRows)},

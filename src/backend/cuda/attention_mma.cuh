@@ -13,9 +13,7 @@ namespace nmt::cuda {
 bool fits_mma(DType t, const Attention& a, std::initializer_list<const void*> tensors);
 void attention_mma(Stream s, DType t, const Attention& a, int64_t queries, const void* q, const void* k, const void* v,
                    void* out, float* logsumexp);
-void attention_backward_mma(Stream s, DType t, const Attention& a, int64_t queries, int64_t keys, const void* q,
-                            const void* k, const void* v, const float* logsumexp, const void* dout, float* room,
-                            void* dq, void* dk, void* dv);
+void attention_backward_mma(Stream s, DType t, const Attention& a, int64_t keys, const AnyGradientOperands& operands);
 
 // Calls body(T(), N) with the type of 16 bits that t names, and the compiled width that holds d columns.
 template <class Body>
