@@ -23,7 +23,7 @@ std::vector<size_t> by_falling_length(std::span<const std::vector<int32_t>> sent
 void LineLimits::declare(Options& o) {
   o.group("Batches (no result depends on them)");
   o.add("mini-batch", sentences,
-        fmt::format("Sentences translated together; 0: as many as have {} hypotheses", kHypotheses))
+        fmt::format("Sentences translated together; 0: {}, or as many as have {} hypotheses", kSentences, kHypotheses))
       .range(0, 1e6);
   o.add("mini-batch-words", words,
         "Source tokens translated together, at most (a longer line is alone; for nmt-train, it limits both sides)")
@@ -36,7 +36,8 @@ void LineLimits::declare(Options& o) {
 LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
                                std::string input)
     : decoder_(decoder), source_(source), target_(target), limits_(limits), input_(std::move(input)) {
-  if (limits_.sentences == 0) limits_.sentences = std::max(1, LineLimits::kHypotheses / decoder.options().beam);
+  if (limits_.sentences == 0)
+    limits_.sentences = std::clamp(LineLimits::kHypotheses / decoder.options().beam, 1, LineLimits::kSentences);
 }
 
 std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view line, int64_t number,

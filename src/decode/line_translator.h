@@ -12,9 +12,10 @@ namespace nmt {
 
 // How many sentences are worked on together; no result depends on it.
 struct LineLimits {
-  static constexpr int kHypotheses = 384;  // more make matrix products hardly faster
+  // More make matrix products hardly faster, and more sentences' caches take more memory.
+  static constexpr int kHypotheses = 384, kSentences = 96;
 
-  int sentences = 0;      // 0: as many as have kHypotheses
+  int sentences = 0;      // 0: kSentences, or as many as have kHypotheses
   int words = 4000;       // source tokens
   int max_length = 1000;  // source tokens of a line; what is longer is cut there, with a warning
 
