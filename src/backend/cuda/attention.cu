@@ -80,9 +80,12 @@ __global__ void __launch_bounds__(kSimtThreads) attention_kernel(Attention a, in
 
 void attention(Stream s, DType t, const Attention& a, int64_t queries, const void* q, const void* k, const void* v,
                void* out, float* logsumexp) {
-  if (fits_mma(t, a, {q, k, v, out})) return attention_mma(s, t, a, queries, q, k, v, out, logsumexp);
   with_type(t, [&](auto type) {
     using T = decltype(type);
+    if constexpr (!std::is_same_v<T, float>)
+      if (fits_mma(t, a, {q, k, v, out}))
+        return attention_mma(s, a, queries, static_cast<const T*>(q), static_cast<const T*>(k),
+                             static_cast<const T*>(v), static_cast<T*>(out), logsumexp);
     const bool aligned = quads_fit(t, q, a.q_stride, a.d_k) && quads_fit(t, k, a.k_stride, a.d_k) &&
                          quads_fit(t, v, a.v_stride, a.d_v) && quads_fit(t, out, a.out_stride, a.d_v);
     const int parts = a.d_v <= kTile ? 1 : 2;

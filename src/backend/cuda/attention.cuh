@@ -93,36 +93,15 @@ __device__ __forceinline__ float fast_exp2(float x) {
 #endif
 }
 
-// What the gradients of attention are computed from and where they go, of a type that is known when it runs.
-struct AnyGradientOperands {
-  const void *q, *k, *v, *dout;
-  const float* logsumexp;
-  float* row_sums;
-  void *dq, *dk, *dv;
-  int64_t queries;
-};
-
+// What the gradients of attention are computed from and where they go.
 template <class T>
 struct GradientOperands {
-  GradientOperands(const AnyGradientOperands& x, bool aligned)
-      : q(static_cast<const T*>(x.q)),
-        k(static_cast<const T*>(x.k)),
-        v(static_cast<const T*>(x.v)),
-        dout(static_cast<const T*>(x.dout)),
-        logsumexp(x.logsumexp),
-        row_sums(x.row_sums),
-        dq(static_cast<T*>(x.dq)),
-        dk(static_cast<T*>(x.dk)),
-        dv(static_cast<T*>(x.dv)),
-        queries(x.queries),
-        aligned(aligned) {}
-
   const T *q, *k, *v, *dout;
   const float* logsumexp;
   float* row_sums;  // D
   T *dq, *dk, *dv;
   int64_t queries;
-  bool aligned;  // rows may be read 16 bytes at a time
+  bool aligned;  // for kernels that ask: rows may be read 16 bytes at a time
 };
 
 }  // namespace nmt::cuda

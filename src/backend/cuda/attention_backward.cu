@@ -203,15 +203,25 @@ int64_t attention_room(int64_t queries, int heads) { return heads * queries; }
 void attention_backward(Stream s, DType t, const Attention& a, int64_t queries, int64_t keys, const void* q,
                         const void* k, const void* v, const float* logsumexp, const void* dout, float* room, void* dq,
                         void* dk, void* dv) {
-  const AnyGradientOperands operands{q, k, v, dout, logsumexp, room, dq, dk, dv, queries};
-  if (fits_mma(t, a, {q, k, v, dout, dq, dk, dv})) return attention_backward_mma(s, t, a, keys, operands);
   with_type(t, [&](auto type) {
     using T = decltype(type);
     const bool aligned = quads_fit(t, q, a.q_stride, a.d_k) && quads_fit(t, k, a.k_stride, a.d_k) &&
                          quads_fit(t, v, a.v_stride, a.d_v) && quads_fit(t, dout, a.out_stride, a.d_v) &&
                          quads_fit(t, dq, a.q_stride, a.d_k) && quads_fit(t, dk, a.k_stride, a.d_k) &&
                          quads_fit(t, dv, a.v_stride, a.d_v);
-    const GradientOperands<T> x(operands, aligned);
+    const GradientOperands<T> x{static_cast<const T*>(q),
+                                static_cast<const T*>(k),
+                                static_cast<const T*>(v),
+                                static_cast<const T*>(dout),
+                                logsumexp,
+                                room,
+                                static_cast<T*>(dq),
+                                static_cast<T*>(dk),
+                                static_cast<T*>(dv),
+                                queries,
+                                aligned};
+    if constexpr (!std::is_same_v<T, float>)
+      if (fits_mma(t, a, {q, k, v, dout, dq, dk, dv})) return attention_backward_mma(s, a, keys, x);
     if (std::max(a.d_k, a.d_v) <= kTile)
       differentiate<T, 1>(s, a, keys, x);
     else

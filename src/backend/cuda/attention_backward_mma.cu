@@ -219,14 +219,13 @@ __global__ void __launch_bounds__(128, kWidth > 64 ? 2 : 3) keys_kernel(Attentio
 
 }  // namespace
 
-void attention_backward_mma(Stream s, DType t, const Attention& a, int64_t keys, const AnyGradientOperands& operands) {
-  const int warps = warps_of_queries(a, operands.queries), rows = warps * kWarpRows;
-  with_width(t, std::max(a.d_k, a.d_v), [&](auto type, auto width) {
-    using T = decltype(type);
+template <class T>
+void attention_backward_mma(Stream s, const Attention& a, int64_t keys, const GradientOperands<T>& x) {
+  const int warps = warps_of_queries(a, x.queries), rows = warps * kWarpRows;
+  with_width(std::max(a.d_k, a.d_v), [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
-    const GradientOperands<T> x(operands, true);
     launch("attention_backward_mma (queries)", s,
-           {.x = tile_slots(operands.queries, a.sentences, rows),
+           {.x = tile_slots(x.queries, a.sentences, rows),
             .y = a.heads,
             .threads = warps * kWarp,
             .shared = tile_bytes<kWidth>(2 * rows + 2 * kTileRows)},
@@ -239,5 +238,8 @@ void attention_backward_mma(Stream s, DType t, const Attention& a, int64_t keys,
            a.dropout.rate > 0 ? keys_kernel<T, kWidth, true> : keys_kernel<T, kWidth, false>, a, x);
   });
 }
+
+template void attention_backward_mma(Stream, const Attention&, int64_t, const GradientOperands<Bf16>&);
+template void attention_backward_mma(Stream, const Attention&, int64_t, const GradientOperands<F16>&);
 
 }  // namespace nmt::cuda

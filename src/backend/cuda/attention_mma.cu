@@ -118,11 +118,11 @@ bool fits_mma(DType t, const Attention& a, std::initializer_list<const void*> te
          fits(a.out_stride, 8) && std::all_of(tensors.begin(), tensors.end(), [](const void* x) { return aligned(x); });
 }
 
-void attention_mma(Stream s, DType t, const Attention& a, int64_t queries, const void* q, const void* k, const void* v,
-                   void* out, float* logsumexp) {
+template <class T>
+void attention_mma(Stream s, const Attention& a, int64_t queries, const T* q, const T* k, const T* v, T* out,
+                   float* logsumexp) {
   const int warps = warps_of_queries(a, queries), rows = warps * kWarpRows;
-  with_width(t, std::max(a.d_k, a.d_v), [&](auto type, auto width) {
-    using T = decltype(type);
+  with_width(std::max(a.d_k, a.d_v), [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
     launch("attention_mma", s,
            {.x = tile_slots(queries, a.sentences, rows),
@@ -130,9 +130,11 @@ void attention_mma(Stream s, DType t, const Attention& a, int64_t queries, const
             .threads = warps * kWarp,
             .shared = tile_bytes<kWidth>(rows + 2 * kKeys)},
            a.dropout.rate > 0 ? attention_mma_kernel<T, kWidth, true> : attention_mma_kernel<T, kWidth, false>, a,
-           queries, static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(out),
-           logsumexp);
+           queries, q, k, v, out, logsumexp);
   });
 }
+
+template void attention_mma(Stream, const Attention&, int64_t, const Bf16*, const Bf16*, const Bf16*, Bf16*, float*);
+template void attention_mma(Stream, const Attention&, int64_t, const F16*, const F16*, const F16*, F16*, float*);
 
 }  // namespace nmt::cuda

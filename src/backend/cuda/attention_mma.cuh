@@ -9,29 +9,25 @@
 // t = lane % 4, [n][0 .. 1] is row g, columns 8n + 2t and 8n + 2t + 1, [n][2 .. 3] the same of row g + 8.
 namespace nmt::cuda {
 
-// What the kernels can take; their pointers' alignment too.
+// What the kernels, for T = Bf16 and F16, can take; their pointers' alignment too.
 bool fits_mma(DType t, const Attention& a, std::initializer_list<const void*> tensors);
-void attention_mma(Stream s, DType t, const Attention& a, int64_t queries, const void* q, const void* k, const void* v,
-                   void* out, float* logsumexp);
-void attention_backward_mma(Stream s, DType t, const Attention& a, int64_t keys, const AnyGradientOperands& operands);
+template <class T>
+void attention_mma(Stream s, const Attention& a, int64_t queries, const T* q, const T* k, const T* v, T* out,
+                   float* logsumexp);
+template <class T>
+void attention_backward_mma(Stream s, const Attention& a, int64_t keys, const GradientOperands<T>& x);
 
-// Calls body(T(), N) with the type of 16 bits that t names, and the compiled width that holds d columns.
+// Calls body(N) with the compiled width that holds d columns.
 template <class Body>
-void with_width(DType t, int d, Body body) {
-  const auto with = [&](auto type) {
-    if (d <= 16)
-      body(type, std::integral_constant<int, 16>());
-    else if (d <= 32)
-      body(type, std::integral_constant<int, 32>());
-    else if (d <= 64)
-      body(type, std::integral_constant<int, 64>());
-    else
-      body(type, std::integral_constant<int, 128>());
-  };
-  if (t == DType::kBF16)
-    with(Bf16());
+void with_width(int d, Body body) {
+  if (d <= 16)
+    body(std::integral_constant<int, 16>());
+  else if (d <= 32)
+    body(std::integral_constant<int, 32>());
+  else if (d <= 64)
+    body(std::integral_constant<int, 64>());
   else
-    with(F16());
+    body(std::integral_constant<int, 128>());
 }
 
 constexpr int kWarpRows = 16;

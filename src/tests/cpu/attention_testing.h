@@ -34,9 +34,10 @@ inline Array filled(DType t, size_t n) { return Array(t, Reals(n, kUntouched)); 
 // sums are off by a small part of the array's largest element, in whatever order they run.
 constexpr double kFloat32Sums = 4e-6;
 
+inline double half_unit(DType t) { return t == DType::kBF16 ? 1.0 / 256 : t == DType::kF16 ? 1.0 / 2048 : 0; }
+
 inline double tolerance(DType t, double value, double largest, double part) {
-  const double rounding = t == DType::kBF16 ? 1.0 / 256 : t == DType::kF16 ? 1.0 / 2048 : 0;
-  return rounding * std::abs(value) + part * (largest + 0.025);
+  return half_unit(t) * std::abs(value) + part * (largest + 0.025);
 }
 
 // ---- the reference: one sentence, one head, float64 -------------------------------------------------------------

@@ -56,8 +56,7 @@ void check(const Case& c) {
   INFO("heads " << c.heads << ", d_k " << c.d_k << ", d_v " << c.d_v << ", causal " << c.causal << ", window "
                 << c.window << ", dropout " << c.rate << ", " << name_of(c.type) << (c.aligned ? ", aligned" : ""));
   const Results r = on_device(*device, p);
-  check_results(p, r.out, r.logsumexp, r.dq, r.dkv,
-                by_tensor_cores(c) ? (c.type == DType::kF16 ? 1.0 / 2048 : 1.0 / 256) : kFloat32Sums);
+  check_results(p, r.out, r.logsumexp, r.dq, r.dkv, by_tensor_cores(c) ? half_unit(c.type) : kFloat32Sums);
 }
 
 const std::vector<int32_t> kLengths{7, 0, 64, 1, 130, 65};
