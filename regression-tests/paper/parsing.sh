@@ -11,12 +11,13 @@ small="--dim-emb 16 --transformer-dim-ffn 32 --enc-depth 1 --dec-depth 1 --mini-
   --precision f32 --learn-rate 0.02 --lr-warmup 20 --transformer-dropout 0 --transformer-dropout-attention 0 --quiet"
 export SIZE=40
 run() { "$recipe" "$@" 2> log || { echo "ended with $?"; grep -v '^\[' log; }; }
-run craft data work $small --after 4e | grep -c FMeasure  # fewer models than are averaged
-run craft data work $small --after 30e | sed 's/= *[0-9.]*$/= N/'
-run craft data work $small --after 30e | grep FMeasure
+run craft data work $small --after 4e | grep -c "^| dev"  # fewer models than are averaged
+run craft data work $small --after 30e > page
+sed -E '3d; s/^(\| [0-9]+ \| [0-9]+) \| [0-9]+ \| [0-9.]+ /\1 | MINUTES | CE /; /^\| 30 /! s/(CE) \| [0-9.]+/\1 | F1/' page
+run craft data work $small --after 30e | grep '^| dev'
 cut -d ' ' -f 1-9 work/dev.out.trees | sort -u
 cat work/train.words | sort -u > raw
-run craft-semi data raw work $small --after 10e | grep -c FMeasure
+run craft-semi data raw work $small --after 10e | grep -c "^| dev"
 paste -d '|' raw work/semi/raw.linear
 
 echo "# what is missing"

@@ -34,6 +34,7 @@ fails "optimizer" train --optimizer-params 0.9 0.98
 fails "epsilon" train --optimizer-params 0.9 0.98 0
 fails "metric" train --valid-sets data/dev.en data/dev.de --valid-metrics meteor
 fails "metric twice" train --valid-sets data/dev.en data/dev.de --valid-metrics bleu chrf bleu
+fails "metric of parsers" train --valid-sets data/dev.en data/dev.de --valid-metrics brackets
 fails "one validation file" train --valid-sets data/dev.en
 fails "early stopping of nothing" train --early-stopping 3
 fails "translations of nothing" train --valid-translation-output translations

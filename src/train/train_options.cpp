@@ -114,6 +114,8 @@ void TrainOptions::validate() const {
           "--optimizer-params takes beta1 and beta2 in [0, 1) and an epsilon of 1e-30 or more");
   for (const auto& metric : valid_metrics)
     require(std::ranges::count(valid_metrics, metric) == 1, "--valid-metrics: {} is given twice", metric);
+  require(model.target_trees || !std::ranges::count(valid_metrics, kBracketsMetric),
+          "--valid-metrics {} is a parser's: --target-trees is not given", kBracketsMetric);
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
   require(model_path.ends_with(".safetensors"), "--model: '{}' must end with .safetensors", model_path);

@@ -5,9 +5,32 @@
 
 #include "base/error.h"
 #include "metrics/bleu.h"
+#include "metrics/brackets.h"
 #include "metrics/chrf.h"
+#include "text/linear_tree.h"
+#include "text/words_merges.h"
 
 namespace nmt {
+
+namespace {
+
+// F1 as nmt-eval has it of nmt-decode's trees. A parser's tags do not count: by them EVALB would take words for
+// punctuation.
+double brackets_f1(const Measured& m) {
+  BracketSums sums;
+  for (size_t i = 0; i < m.translations.size(); ++i) {
+    const auto words = split_words(m.sources[i]);
+    const auto tree_text = [&](const std::string& tokens, bool keep_tags) -> std::string {
+      auto tree = delinearise(tokens, words, [](size_t, const std::string&) {});
+      if (tree) tree = normalise(*tree, keep_tags);
+      return tree ? tree->text() : "";
+    };
+    sums.add(compare_brackets(tree_text(m.references[i], true), tree_text(m.translations[i], false), {}));
+  }
+  return sums.f1();
+}
+
+}  // namespace
 
 std::span<const ValidMetric> valid_metrics() {
   static const std::vector<ValidMetric> all = {
@@ -17,6 +40,7 @@ std::span<const ValidMetric> valid_metrics() {
        [](const Measured& m) { return corpus_bleu(m.translations, std::span(&m.references, 1)).value; }},
       {"chrf", false, true,
        [](const Measured& m) { return corpus_chrf(m.translations, std::span(&m.references, 1)).value; }},
+      {kBracketsMetric, false, true, brackets_f1},
   };
   return all;
 }

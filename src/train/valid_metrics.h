@@ -9,8 +9,9 @@ namespace nmt {
 // What validation knows of a model; only what its metrics need is filled in.
 struct Measured {
   double cross_entropy = 0;               // unsmoothed, a target token, </s> included
-  std::vector<std::string> translations;  // of the validation set's lines
+  std::vector<std::string> translations;  // of the validation set's lines; a parser's as tokens (linear_tree.h)
   std::vector<std::string> references;
+  std::vector<std::string> sources;
 };
 
 // A metric of validation.
@@ -23,6 +24,8 @@ struct ValidMetric {
   // NaN and infinite values are never better.
   bool is_better(double value, double than) const;
 };
+
+constexpr const char* kBracketsMetric = "brackets";  // a parser's
 
 // All of them, each in one place: options, validation and checkpoints know metrics from here.
 std::span<const ValidMetric> valid_metrics();

@@ -70,6 +70,7 @@ std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model,
   if (wanted(true) || !options_.valid_output.empty()) {
     measured.translations = translate(runtime, model);
     measured.references = text_.target;
+    measured.sources = text_.source;
   }
   if (!options_.valid_output.empty()) {
     AtomicFile file(output_path(update));

@@ -77,6 +77,21 @@ TEST_CASE("numbers of the log have commas") {
   CHECK(with_commas(-1234) == "-1,234");
 }
 
+TEST_CASE("a parser's brackets count as nmt-eval counts its trees, and its tags do not") {
+  Measured m;
+  m.sources = {"the cat sleeps .", "dogs bark"};
+  m.references = {"(S (NP DT NN )NP (VP VBZ )VP . )S", "(S (NP NNS )NP (VP VBP )VP )S"};
+  m.translations = m.references;
+  const auto f1 = [&] { return valid_metric("brackets").value(m); };
+  CHECK(f1() == 100);
+  // Another tag changes nothing, although EVALB would leave out a word tagged as punctuation.
+  m.translations[0] = "(S (NP DT . )NP (VP VBZ )VP NN )S";
+  CHECK(f1() == 100);
+  // Of six brackets a side, five are right.
+  m.translations[1] = "(S (NP NNS )NP (NP VBP )NP )S";
+  CHECK(f1() == Approx(100 * 5.0 / 6));
+}
+
 TEST_CASE("a value that is none is never the best") {
   CHECK(valid_metric("bleu").is_better(2, 1));
   CHECK(!valid_metric("chrf").is_better(1, 2));
