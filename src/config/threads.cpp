@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <thread>
 
+#include <sched.h>
+
 namespace nmt {
 
 Option& declare_threads(Options& options, int& threads) {
-  return options.add("cpu-threads", threads, "Threads; 0: one a core").range(0, 4096);
+  return options.add("cpu-threads", threads, "Threads; 0: one a core that the program may run on").range(0, 4096);
 }
 
 Option& declare_devices(Options& options, std::vector<std::string>& devices) {
@@ -15,7 +17,11 @@ Option& declare_devices(Options& options, std::vector<std::string>& devices) {
 }
 
 int threads_or_all(int threads) {
-  return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (threads > 0) return threads;
+  // hardware_concurrency() counts all cores: taskset and batch systems leave a program some of them.
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // more than cpu_set_t has bits for
 }
 
 }  // namespace nmt

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <limits>
 
+#include <sched.h>
+
 #include "base/error.h"
 #include "base/philox.h"
 #include "config/threads.h"
@@ -259,6 +261,14 @@ TEST_CASE("no number of threads means one a core", "[config]") {
   Option& option = declare_threads(options, threads);
   CHECK(option.name() == "cpu-threads");
   CHECK(threads_or_all(threads) >= 1);
+  cpu_set_t before, one;  // cores that this thread may run on
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  CHECK(threads_or_all(threads) == 1);
+  REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
+  CHECK(threads_or_all(threads) == CPU_COUNT(&before));
   option.set({"3"});
   CHECK(threads_or_all(threads) == 3);
   CHECK_THROWS_AS(option.set({"-1"}), UserError);
