@@ -106,6 +106,14 @@ void ModelConfig::validate_for_devices() const {
     require(*kind == "self-attention", "{} {} is computed on the CPU only: give --devices cpu", option, *kind);
 }
 
+bool ModelConfig::fits(const ModelConfig& other) const {
+  ModelConfig same = other;
+  same.dropout = dropout;
+  same.dropout_attention = dropout_attention;
+  same.dropout_ffn = dropout_ffn;
+  return same.to_json() == to_json();
+}
+
 std::string ModelConfig::to_json() const {
   nlohmann::ordered_json json;
   visit(*this, [&](const char* name, const auto& value) { json[name] = value; });

@@ -48,6 +48,9 @@ struct ModelConfig {
   // Throws UserError for what is computed on the CPU only.
   void validate_for_devices() const;
 
+  // Whether the other's parameters have their places and meanings here: nothing but dropout differs.
+  bool fits(const ModelConfig& other) const;
+
   std::string to_json() const;
   // Throws UserError naming `file` where a key is missing or has a wrong value.
   static ModelConfig from_json(const std::string& json, const std::string& file);

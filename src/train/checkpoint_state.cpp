@@ -79,7 +79,7 @@ void write_checkpoint(const std::string& path, const Model& model, const Moments
 
 TrainingState read_checkpoint(const std::string& path, Model& model, Moments& moments) {
   const ModelFile file = ModelFile::open(path);
-  require(file.config() == model.transformer.config().to_json(),
+  require(ModelConfig::from_json(file.config(), path).fits(model.transformer.config()),
           "{} belongs to another model: its configuration differs", path);
   require(file.source_vocabulary() == model.source_vocabulary && file.target_vocabulary() == model.target_vocabulary,
           "{} belongs to another vocabulary", path);

@@ -157,6 +157,9 @@ TEST_CASE("Models that do not fit are refused before anything is written") {
   };
   write(folder / "a", {1, 2}, "vocabulary", R"({"x":1,"y":2})");
   write(folder / "b", {1, 2}, "vocabulary", R"({"y":2,"x":1})");
+  CHECK(message({}) == "");
+  write(folder / "b", {1, 2}, "vocabulary", R"({"x":1,"y":2,"transformer-dropout":0.2})");
+  CHECK(message({}) == "");
   CHECK(message({1}) == "1 weights for 2 files: one each is needed");
   CHECK(message({1, 0}) == "the weight 0 is not a positive number");
   CHECK(message({-1, 1}) == "the weight -1 is not a positive number");

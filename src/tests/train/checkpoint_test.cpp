@@ -104,6 +104,11 @@ TEST_CASE("a checkpoint of something else is refused, and says of what") {
   const auto other = make_model(wider, 1);
   Moments its = make_moments(*other, false, 1);
   CHECK(error_of(path, *other, its) == path + " belongs to another model: its configuration differs");
+  ModelConfig drier = small_config();  // a training may go on with it
+  drier.dropout = drier.dropout_attention = drier.dropout_ffn = 0.25;
+  const auto same = make_model(drier, 1);
+  same->source_vocabulary = same->target_vocabulary = "the vocabulary";
+  CHECK(error_of(path, *same, moments) == "read");
   model->source_vocabulary = model->target_vocabulary = "another vocabulary";
   CHECK(error_of(path, *model, moments) == path + " belongs to another vocabulary");
   model->source_vocabulary = model->target_vocabulary = "the vocabulary";
