@@ -28,7 +28,7 @@ namespace {
 struct LayersOptions {
   std::vector<int> lengths = {256, 512, 1024, 2048}, widths = {128, 256, 512, 1024};
   int length = 512, width = 256, head_width = 64, window = 32, kernel = 3, repetitions = 7, threads = 1;
-  std::string precision = "f32", curves;
+  std::string precision = "f32", length_curves, width_curves;
 
   void declare(Options& o) {
     o.add("lengths", lengths, "Lengths n, at the width --width");
@@ -36,11 +36,12 @@ struct LayersOptions {
     o.add("length", length, "n of the table, and of the widths").range(2, 1 << 20);
     o.add("width", width, "d of the table, and of the lengths").range(1, 1 << 16);
     o.add("head-width", head_width, "Width of a head of attention, which must divide all widths").range(1, 1 << 16);
-    o.add("window", window, "r of restricted attention").range(1, 1 << 20);
+    o.add("window", window, "r of restricted attention: a position sees half as many on either side").range(1, 1 << 20);
     o.add("kernel-width", kernel, "k of convolutions").range(2, 1000);
     o.add("repetitions", repetitions, "The best of so many counts").range(1, 1000);
     o.add("precision", precision, "Of products and activations").choices({"f32", "bf16"});
-    o.add("curves", curves, "Write milliseconds by length to this file, a table for contrib/plots/curves-svg");
+    o.add("length-curves", length_curves, "Write milliseconds by length here, a table for contrib/plots/curves-svg");
+    o.add("width-curves", width_curves, "The same by width");
     declare_threads(o, threads);
   }
 
@@ -98,7 +99,7 @@ std::vector<Layer> layers(const LayersOptions& o) {
        [=, &o](Expr x, Expr begin, const Inputs& inputs) {
          return linear(neighbours(x, begin, -(o.kernel / 2), o.kernel), matrix(x, inputs, o.kernel * inputs.d));
        }},
-      {"self-attention (restricted)", "r n d", attend({false, o.window})},
+      {"self-attention (restricted)", "r n d", attend({false, o.window / 2})},
       {"self-attention (additive)", "n^2 d", [=, &o](Expr x, Expr begin, const Inputs& inputs) {
          const Expr weights = x.graph().input({{2}, DType::kI64}, inputs.weight_begin.data());
          const Expr w = x.graph().parameter({inputs.d / o.head_width, o.head_width}, inputs.weights.data(), nullptr);
@@ -167,15 +168,30 @@ Exponents exponents(const std::vector<int>& x, const std::vector<Measured>& meas
   return {exponent(x, flops), exponent(x, seconds)};
 }
 
+// A table of milliseconds, a row for each x and a column for each layer.
+void write_curves(const std::string& path, const char* name, const std::vector<int>& x,
+                  const std::vector<Layer>& layers, const std::vector<std::vector<Measured>>& measured) {
+  if (path.empty()) return;
+  std::string text = name;
+  for (const Layer& layer : layers) text += fmt::format("\t{}", layer.name);
+  for (size_t i = 0; i < x.size(); ++i) {
+    text += fmt::format("\n{}", x[i]);
+    for (const auto& of_layer : measured) text += fmt::format("\t{:.6g}", of_layer[i].seconds * 1e3);
+  }
+  AtomicFile file(path);
+  file.write(text + "\n");
+  file.commit();
+}
+
 void run(const LayersOptions& o) {
   o.validate();
-  std::string curves = "length";
-  std::vector<std::vector<Measured>> all;
+  std::vector<std::vector<Measured>> all_by_length, all_by_width;
+  const auto kinds = layers(o);
   fmt::print("n = {}, d = {}, r = {}, k = {}; {}, {} threads. Exponents: arithmetic / time\n", o.length, o.width,
              o.window, o.kernel, o.precision, threads_or_all(o.threads));
   fmt::print("{:<28} {:>8} {:>10} {:>10} {:>13} {:>13} {:>10} {:>10}\n", "layer", "paper", "MFLOP", "ms", "of n",
              "of d", "sequential", "path");
-  for (const Layer& layer : layers(o)) {
+  for (const Layer& layer : kinds) {
     std::vector<Measured> by_length, by_width;
     for (const int n : o.lengths) by_length.push_back(measure(layer, o, n, o.width));
     for (const int d : o.widths) by_width.push_back(measure(layer, o, o.length, d));
@@ -186,19 +202,11 @@ void run(const LayersOptions& o) {
     fmt::print("{:<28} {:>8} {:>10.1f} {:>10.3f} {:>5.2f} / {:>5.2f} {:>5.2f} / {:>5.2f} {:>10} {:>10}\n", layer.name,
                layer.paper, m.flops * 1e-6, m.seconds * 1e3, of_n.flops, of_n.seconds, of_d.flops, of_d.seconds,
                m.sequential, stacked * m.sequential);
-    curves += fmt::format("\t{}", layer.name);
-    all.push_back(std::move(by_length));
+    all_by_length.push_back(std::move(by_length));
+    all_by_width.push_back(std::move(by_width));
   }
-  if (o.curves.empty()) return;
-  curves += "\n";
-  for (size_t i = 0; i < o.lengths.size(); ++i) {
-    curves += fmt::format("{}", o.lengths[i]);
-    for (const auto& measured : all) curves += fmt::format("\t{:.6g}", measured[i].seconds * 1e3);
-    curves += "\n";
-  }
-  AtomicFile file(o.curves);
-  file.write(curves);
-  file.commit();
+  write_curves(o.length_curves, "length", o.lengths, kinds, all_by_length);
+  write_curves(o.width_curves, "width", o.widths, kinds, all_by_width);
 }
 
 }  // namespace
