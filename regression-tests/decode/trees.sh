@@ -78,8 +78,15 @@ try "$NMT_BIN/nmt-decode" --quiet --model translator.safetensors --trees bracket
 try "$NMT_BIN/nmt-decode" --quiet --ensemble model.safetensors translator.safetensors
 try parse --quiet --trees brackets --free-trees
 try parse --quiet --trees brackets --score-targets one.tokens
+echo "(S (NP XX" > malformed
+try parse --quiet --score-targets malformed
+try parse --quiet --free-trees --score-targets malformed | tail -n 1
 printf 'w1\n' > a
 printf '(S XX )S\n' > b
+printf '(S XX XX )S\n' > c
+try "$NMT_BIN/nmt-train" --quiet --task parser-tiny --vocabs vocab --train-sets a c --model m.safetensors
+try "$NMT_BIN/nmt-train" --quiet --task parser-tiny --vocabs vocab --train-sets a b --valid-sets a c --model m.safetensors
+try "$NMT_BIN/nmt-train" --quiet --task parser-tiny --vocabs vocab --train-sets a b --max-length-crop --model m.safetensors
 "$NMT_BIN/nmt-vocab" shortlist --vocabs vocab --train-sets a b --output shortlist 2> /dev/null
 try parse --quiet --shortlist shortlist
 sed 's/^(/[/' vocab > flat

@@ -181,11 +181,16 @@ int64_t count_lines(const std::string& path) {
   return reader.line_number();
 }
 
-std::vector<std::string> next_targets(TextReader& reader, size_t count, const std::string& input) {
-  std::vector<std::string> targets(count);
-  for (auto& target : targets)
-    require(reader.next(target), "{} has {} lines, fewer than {}; line by line they must belong together",
+// The next translations to score; of `trees`, those of these lines' words.
+std::vector<std::string> next_targets(TextReader& reader, std::span<const std::string> lines, const std::string& input,
+                                      bool trees) {
+  std::vector<std::string> targets(lines.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    require(reader.next(targets[i]), "{} has {} lines, fewer than {}; line by line they must belong together",
             reader.name(), reader.line_number(), input);
+    const auto fault = trees ? tree_fault(targets[i], lines[i]) : "";
+    require(fault.empty(), "{}:{}:{}", reader.name(), reader.line_number(), fault);
+  }
   return targets;
 }
 
@@ -298,7 +303,7 @@ void decode(DecodeOptions options, Options& declared) {
   };
   while (next_lines()) {
     if (targets)
-      translator.score(lines, next_targets(*targets, lines.size(), input), sink);
+      translator.score(lines, next_targets(*targets, lines, input, options.search.trees != nullptr), sink);
     else
       translator.translate(lines, sink);
     if (!attention) continue;

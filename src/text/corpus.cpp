@@ -54,7 +54,7 @@ struct Corpus::Encoded {
 Corpus::Corpus(const DataOptions& options, std::shared_ptr<const Vocab> source, std::shared_ptr<const Vocab> target,
                int threads)
     : source_(std::move(source)), target_(std::move(target)), store_(options.shuffle_memory << 20, options.tempdir) {
-  PairReader reader(options.train_sets);
+  PairReader reader(options.train_sets, options.target_trees);
   ThreadPool pool(threads);
   std::vector<TextPair> pairs, next_pairs;
   std::vector<Encoded> encoded(kChunkPairs);

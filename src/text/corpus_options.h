@@ -15,6 +15,7 @@ struct DataOptions {
 
   int64_t max_length = 256;  // tokens of a sentence without </s>
   bool max_length_crop = false;
+  bool target_trees = false;  // the model's (ModelConfig), no option of its own
 
   int64_t mini_batch = 0;        // 0: no limit
   int64_t mini_batch_words = 0;  // 0: the two limits below

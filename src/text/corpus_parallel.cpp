@@ -7,9 +7,9 @@
 namespace nmt {
 
 ParallelText ParallelText::read(const std::vector<std::string>& paths, const Vocab& source, const Vocab& target,
-                                const BatchLimits& limits, int64_t longest, int threads) {
+                                const BatchLimits& limits, int64_t longest, int threads, bool target_trees) {
   ParallelText text;
-  PairReader reader(paths);
+  PairReader reader(paths, target_trees);
   std::vector<std::pair<int64_t, int64_t>> places;
   for (TextPair pair; reader.next(pair);) {
     places.emplace_back(pair.set, pair.line);

@@ -13,10 +13,10 @@ struct ParallelText {
   std::vector<std::string> source, target;  // by pair, in the order of the files
   std::vector<Batch> batches;               // every pair once, of about equal length; Batch::pairs numbers them
 
-  // A pair longer than the limits is a batch alone. Throws UserError where the files cannot be read, differ in their
-  // number of lines, or hold none, and for a sentence of more than `longest` tokens with </s>.
+  // A pair longer than the limits is a batch alone. Throws UserError as PairReader does, where the files hold no line,
+  // and for a sentence of more than `longest` tokens with </s>.
   static ParallelText read(const std::vector<std::string>& paths, const Vocab& source, const Vocab& target,
-                           const BatchLimits& limits, int64_t longest, int threads);
+                           const BatchLimits& limits, int64_t longest, int threads, bool target_trees = false);
 };
 
 }  // namespace nmt

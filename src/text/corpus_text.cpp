@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "text/linear_tree.h"
+#include "text/words_merges.h"
 
 namespace nmt {
 
-PairReader::PairReader(const std::vector<std::string>& paths) {
+PairReader::PairReader(const std::vector<std::string>& paths, bool target_trees) : target_trees_(target_trees) {
   require(!paths.empty() && paths.size() % 2 == 0,
           "{} files are given for sentence pairs: name a source and a target file, or several such pairs",
           paths.size());
@@ -22,6 +24,10 @@ bool PairReader::next(TextPair& pair) {
     if (has_source && has_target) {
       pair.set = static_cast<int64_t>(current_);
       pair.line = source.line_number();
+      if (target_trees_ && !split_words(pair.target).empty()) {
+        const auto fault = tree_fault(pair.target, pair.source);
+        require(fault.empty(), "{}:{}", place(pair.set, pair.line, true), fault);
+      }
       return true;
     }
     if (has_source || has_target) {

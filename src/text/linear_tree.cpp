@@ -133,4 +133,14 @@ std::optional<Tree> delinearise(std::string_view tokens, std::span<const std::st
   return whole(std::move(open[0].children));
 }
 
+std::string tree_fault(std::string_view tokens, std::string_view sentence) {
+  const auto words = split_words(sentence);
+  std::string first;
+  const auto keep_first = [&](size_t offset, const std::string& what) {
+    if (first.empty()) first = fmt::format("{}: {}", column_of(tokens, offset), what);
+  };
+  if (!words.empty()) delinearise(tokens, words, keep_first);
+  return first;
+}
+
 }  // namespace nmt

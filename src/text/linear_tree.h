@@ -46,4 +46,8 @@ std::string sentence_of(const Tree& tree);  // its words, separated by a space
 std::optional<Tree> delinearise(std::string_view tokens, std::span<const std::string_view> words,
                                 const std::function<void(size_t offset, const std::string& what)>& fault);
 
+// What first keeps a token sequence from being a tree over exactly the sentence's words, "{column}: {what}"; empty
+// where nothing does, or there is no word.
+std::string tree_fault(std::string_view tokens, std::string_view sentence);
+
 }  // namespace nmt

@@ -114,6 +114,8 @@ void TrainOptions::validate() const {
           "--optimizer-params takes beta1 and beta2 in [0, 1) and an epsilon of 1e-30 or more");
   for (const auto& metric : valid_metrics)
     require(std::ranges::count(valid_metrics, metric) == 1, "--valid-metrics: {} is given twice", metric);
+  require(!model.target_trees || !data.max_length_crop,
+          "--max-length-crop would cut the trees of --target-trees: leave it out");
   require(model.target_trees || !std::ranges::count(valid_metrics, kBracketsMetric),
           "--valid-metrics {} is a parser's: --target-trees is not given", kBracketsMetric);
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",

@@ -83,6 +83,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
           "--tied-embeddings-all needs one vocabulary for both sides, but {} and {} differ: give one, or "
           "--no-tied-embeddings-all",
           v.front(), v.back());
+  options_.data.target_trees = config.target_trees;
   if (config.target_trees) TreeGrammar(*target_, source_ == target_, v.back());  // fits
   model_ = std::make_unique<Model>(config);
   model_->source_vocabulary = source_->bytes();

@@ -17,7 +17,7 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
   if (!options_.valid_output.empty()) AtomicFile(output_path(0));  // can be written: known now, not after hours
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
-                             threads_or_all(options_.threads));
+                             threads_or_all(options_.threads), options_.model.target_trees);
   for (auto& line : text_.target) line = target_->join(line);
 }
 

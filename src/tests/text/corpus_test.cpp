@@ -304,6 +304,27 @@ TEST_CASE("a validation set keeps every pair") {
   CHECK_THROWS_AS(ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 1), UserError);
 }
 
+TEST_CASE("of a parser's pairs, the targets are trees of the sources' words") {
+  const TempFolder folder;
+  const auto read = [&](const std::string& sentences, const std::string& trees) {
+    write_text(folder / "s", sentences);
+    write_text(folder / "t", trees);
+    std::string message = message_of([&] {
+      PairReader reader({folder / "s", folder / "t"}, true);
+      for (TextPair pair; reader.next(pair);) continue;
+    });
+    if (message.starts_with(folder / "t:")) message.erase(0, (folder / "t:").size());
+    return message;
+  };
+  CHECK(read("one two\n\nthree\n", "(S (NP XX )NP XX )S\n\n(NP XX )NP\n") == "no UserError");
+  CHECK(read("one two\n\n", "\n(NP XX )NP\n") == "no UserError");  // empty on a side: left out later
+  CHECK(read("one two\nthree\n", "(S XX XX )S\n(S (NP XX )S\n") == "2:11: ')S' closes '(NP'");
+  CHECK(read("one two\n", "(S XX XX\n") == "1:9: '(S' is not closed");
+  CHECK(read("one two\n", "(S XX XX XX )S\n") == "1:10: 'XX' is a leaf too many: there are 2 words");
+  CHECK(read("one two\n", "(S XX )S\n") == "1:9: there are 1 leaves, but 2 words");
+  CHECK(read("one two\n", "(S (NP one) (VP two))\n") == "1:8: 'one)' is neither bracket nor tag");
+}
+
 TEST_CASE("several pairs of files are one corpus; compressed files are files") {
   Files files("1\n2\n", "3\n4\n");
   const std::string en = files.options.train_sets[0], de = files.options.train_sets[1];
