@@ -19,6 +19,10 @@ need() {
   [ ${#missing[@]} -eq 0 ] || fail "$folder lacks ${missing[*]}: $what"
 }
 
+same_lines() {  # same_lines FILE FILE: fails where the sides of a text differ in their number of lines.
+  [ "$(wc -l < "$1")" = "$(wc -l < "$2")" ] || fail "$1 has $(wc -l < "$1") lines, $2 $(wc -l < "$2")"
+}
+
 # average_last N PREFIX: the mean of the last N checkpoints of PREFIX.safetensors, or of all where there are fewer, as
 # PREFIX.avg.safetensors.
 average_last() {

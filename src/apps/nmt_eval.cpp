@@ -143,14 +143,16 @@ struct BracketOptions {
 };
 
 // Names the sentences that count as errors, and stops where EVALB does.
-std::vector<SentenceBrackets> compare_sentences(const std::string& path, const Lines& lines, const Lines& reference,
+std::vector<SentenceBrackets> compare_sentences(const std::string& path, const Lines& lines,
+                                                const std::string& reference_path, const Lines& reference,
                                                 const BracketParameters& parameters) {
   std::vector<SentenceBrackets> sentences;
   int errors = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
     sentences.push_back(compare_brackets(reference[i], lines[i], parameters));
     if (sentences.back().status != SentenceBrackets::kError) continue;
-    log::warn("{}:{}: not scored: {}", shown(path), i + 1, sentences.back().error);
+    log::warn("{}:{} against {}:{}: not scored: {}", shown(path), i + 1, shown(reference_path), i + 1,
+              sentences.back().error);
     require(++errors <= parameters.max_errors + 1,
             "{}: {} sentences cannot be scored; are these trees of the reference's sentences? MAX_ERROR in --params "
             "allows for more",
@@ -170,12 +172,13 @@ void evaluate_brackets(const BracketOptions& options, const EvalOptions& common)
     const auto references = read_references(common);
     const auto& path = common.hypotheses[0];
     const auto lines = read_hypothesis(path, common, references);
-    fmt::print("{}", evalb_report(compare_sentences(path, lines, references[0], parameters), parameters.cutoff));
+    fmt::print("{}", evalb_report(compare_sentences(path, lines, common.references[0], references[0], parameters),
+                                  parameters.cutoff));
     return;
   }
   evaluate(Brackets(parameters), common,
            [&](const std::string& path, const Lines& lines, std::span<const Lines> references) {
-             compare_sentences(path, lines, references[0], parameters);
+             compare_sentences(path, lines, common.references[0], references[0], parameters);
            });
 }
 

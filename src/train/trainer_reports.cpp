@@ -7,6 +7,7 @@
 #include <malloc.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "train/trainer.h"
 
@@ -42,6 +43,8 @@ int64_t scratch_since(int64_t heap, const Runtime& runtime) {
 // Section 6.1: eight P100, and what it takes each to compute in a second.
 constexpr int kPaperDevices = 8;
 constexpr double kPaperRate = 9.5e12;
+
+constexpr int kFewUpdates = 20;  // of an epoch: the last batch, which is not full, weighs
 
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -142,6 +145,9 @@ void Trainer::dry_run() {
   if (total < 0) return;
   const double cost = per_token * total;
   fmt::print("cost to --after {}: {:.2e} FLOP, counted op by op\n", options_.after, cost);
+  if (updates < kFewUpdates)
+    log::warn("the text makes only {} batches, of which the last is not full: a longer one costs more an update",
+              updates);
   if (const auto task = std::ranges::find(tasks(), options_.task, &Task::name);
       task != tasks().end() && task->paper_hours > 0) {
     const double estimate = task->paper_hours * 3600 * kPaperDevices * kPaperRate;
