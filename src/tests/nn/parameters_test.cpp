@@ -206,6 +206,20 @@ TEST_CASE("initialisation", "[nn]") {
   }
 }
 
+TEST_CASE("a position k further is the same rotation of every position", "[nn]") {
+  constexpr int kWidth = 6, kPositions = 600, k = 17;
+  const auto table = sinusoids(kPositions, kWidth);  // of any length: a model with sinusoids has no longest sentence
+  const auto at = [&](int pos, int column) { return table[static_cast<size_t>(pos * kWidth + column)]; };
+  for (int column = 0; column < kWidth; column += 2) {
+    const double angle = k / std::pow(10000.0, column / static_cast<double>(kWidth));
+    const double c = std::cos(angle), s = std::sin(angle);
+    for (int pos = 0; pos + k < kPositions; ++pos) {
+      CHECK(at(pos + k, column) == Approx(c * at(pos, column) + s * at(pos, column + 1)).margin(1e-5));
+      CHECK(at(pos + k, column + 1) == Approx(c * at(pos, column + 1) - s * at(pos, column)).margin(1e-5));
+    }
+  }
+}
+
 TEST_CASE("sinusoids are those of section 3.5", "[nn]") {
   const auto table = sinusoids(50, 6);
   REQUIRE(table.size() == 300);

@@ -193,9 +193,9 @@ TEST_CASE("layers cost what Table 1 says", "[ops]") {
     for (const auto& [name, op] : runtime.profile.ops()) flops += op.flops;
     return flops;
   };
-  const auto attend = [](KeyMask mask) -> Build {
-    return [mask](Expr x, Expr begin, Expr weight_begin, Expr, Expr) {
-      return attention(x, x, x, 2, {begin, begin, weight_begin}, mask, 0);
+  const auto attend = [](KeyMask mask, int heads = 2) -> Build {
+    return [mask, heads](Expr x, Expr begin, Expr weight_begin, Expr, Expr) {
+      return attention(x, x, x, heads, {begin, begin, weight_begin}, mask, 0);
     };
   };
   struct Layer {
@@ -221,6 +221,7 @@ TEST_CASE("layers cost what Table 1 says", "[ops]") {
   }
   CHECK(flops_of(layers[2].build, n, d) == 2.0 * kKernel * n * d * d);
   CHECK(flops_of(layers[3].build, n, d) == Approx(4.0 * (2 * kWindow + 1) * n * d).epsilon(0.01));
+  CHECK(flops_of(attend({}, 8), n, 512) == Approx(flops_of(attend({}, 1), n, 512)).epsilon(0.02));  // section 3.2.2
 }
 
 }  // namespace nmt::testing
