@@ -1,6 +1,12 @@
 # base/version.h's source: version from VERSION, commit from git at configure time, and what the libraries are.
 execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --short=12 HEAD
                 OUTPUT_VARIABLE NMT_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+# A new commit is another version.
+foreach(file HEAD logs/HEAD)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/.git/${file})
+    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/.git/${file})
+  endif()
+endforeach()
 if(failed OR NOT NMT_COMMIT)
   set(NMT_COMMIT unknown)
 endif()

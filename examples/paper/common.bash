@@ -23,11 +23,19 @@ same_lines() {  # same_lines FILE FILE: fails where the sides of a text differ i
   [ "$(wc -l < "$1")" = "$(wc -l < "$2")" ] || fail "$1 has $(wc -l < "$1") lines, $2 $(wc -l < "$2")"
 }
 
+# kept PREFIX: the numbered checkpoints of PREFIX.safetensors, oldest first: those of epochs, or of updates.
+kept() {
+  local kind found
+  for kind in epoch iter; do
+    found=$(find "$(dirname "$1")" -maxdepth 1 -name "$(basename "$1").$kind*.safetensors" | sort -V)
+    [ -z "$found" ] || { echo "$found"; return; }
+  done
+}
+
 # average_last N PREFIX: the mean of the last N checkpoints of PREFIX.safetensors, or of all where there are fewer, as
 # PREFIX.avg.safetensors.
 average_last() {
-  local kept
-  kept=$(find "$(dirname "$2")" -maxdepth 1 \( -name "$(basename "$2").iter*.safetensors" -o \
-    -name "$(basename "$2").epoch*.safetensors" \) | wc -l)
-  "$bin/nmt-average" --last $((kept < $1 ? kept : $1)) --model "$2.safetensors" --output "$2.avg.safetensors"
+  local there
+  there=$(kept "$2" | wc -l)
+  "$bin/nmt-average" --last $((there < $1 ? there : $1)) --model "$2.safetensors" --output "$2.avg.safetensors"
 }

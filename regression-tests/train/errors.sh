@@ -107,4 +107,6 @@ cmp m.state whole.state
 ls m.*
 train --model m.safetensors --after 20u --save-freq 10u 2>&1 | sed -n 's/.*resumed/resumed/p'
 fails "log full" train --model f.safetensors --after 2u --log-json /dev/full
+fails "text log full" train --model f.safetensors --after 2u --log /dev/full
+fails "help full" sh -c "$NMT_BIN/nmt-train --help > /dev/full"
 fails "output full" sh -c "$NMT_BIN/nmt-train --dump-config > /dev/full"

@@ -34,6 +34,18 @@ done
 echo "killed $kills times in $runs runs" >&2
 echo "killed: the same files and costs"
 
+# Killed in its first save, after a numbered model and before the state.
+mkdir first
+start --model first/m.safetensors $options --save-freq 60u 2> /dev/null
+until [ -f first/m.state ] || ! kill -0 $pid 2> /dev/null; do sleep 0.005; done
+kill -9 $pid 2> /dev/null || true
+wait $pid 2> /dev/null || true
+rm -f first/*.safetensors
+cp whole/m.iter90.safetensors first/m.iter3.safetensors
+train --model first/m.safetensors $options 2> /dev/null
+content first | diff whole.txt -
+echo "killed in the first save: the same files"
+
 # Far from its end a run is stopped by a signal, saves and says so with its code.
 long="$options --after 600u --save-freq 0 --disp-freq 1u --valid-freq 250u"
 mkdir long

@@ -82,6 +82,9 @@ struct DecodeOptions {
             "--normalize replaces the penalty of --alpha: give one of them");
     require(score_targets.empty() || !(search.n_best || scores),
             "--score-targets excludes --n-best and --scores: it writes scores alone");
+    require(
+        score_targets.empty() || (search.beam == SearchOptions().beam && search.max_extra == SearchOptions().max_extra),
+        "--score-targets searches nothing: leave out --beam-size and --max-length-extra");
     require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");
     require(!attention.wanted() || ensemble.empty(),
             "--attention and --alignment show the heads of one model: give --model FILE, not --ensemble");
@@ -106,7 +109,7 @@ Vocabularies load_vocabularies(const Model& model, const std::string& path, cons
     v.source_name = files.front();
     v.target_name = files.back();
     v.source = Vocab::load(v.source_name);
-    v.target = files.size() == 1 ? v.source : Vocab::load(v.target_name);
+    v.target = v.source_name == v.target_name ? v.source : Vocab::load(v.target_name);
   }
   const auto fits = [&](const Vocab& vocab, const std::string& name, int size, int eos, const char* side) {
     require(vocab.size() == size && vocab.eos_id() == eos,
@@ -154,7 +157,7 @@ class Output {
 
 // A tree in brackets, over the words of its line; those that were cut from it join the last constituent.
 std::string tree_text(const std::string& tokens, const std::string& line) {
-  const auto tree = delinearise(tokens, split_words(line), [](size_t, const std::string&) {});
+  const auto tree = delinearise(tokens, split_words(line));
   return tree ? tree->text() : "";
 }
 
@@ -177,7 +180,10 @@ int64_t count_lines(const std::string& path) {
   std::error_code failed;
   if (path == "-" || !std::filesystem::is_regular_file(path, failed)) return 0;
   LineReader reader(path);
-  for (std::string line; reader.next(line);) continue;
+  try {
+    for (std::string line; reader.next(line);) continue;
+  } catch (const UserError&) {  // is said where it is read in earnest, behind what comes before it
+  }
   return reader.line_number();
 }
 

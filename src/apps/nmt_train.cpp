@@ -12,10 +12,13 @@ int main(int argc, char** argv) {
     options.apply_task(app.options());
     options.validate();
   });
-  app.footer(
+  std::string footer =
       "Example:\n"
       "  nmt-train --task transformer-base --train-sets train.en train.de --vocabs vocab.spm \\\n"
-      "      --valid-sets dev.en dev.de --valid-metrics cross-entropy bleu --model model.safetensors");
+      "      --valid-sets dev.en dev.de --valid-metrics cross-entropy bleu --model model.safetensors\n\n"
+      "Tasks:";
+  for (const auto& task : nmt::tasks()) footer += fmt::format("\n  {:<24} {}", task.name, task.help);
+  app.footer(footer);
   app.run([&] {
     if (options.list_devices) {
       fmt::print("{}", nmt::device_list());

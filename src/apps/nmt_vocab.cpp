@@ -162,7 +162,7 @@ void make_shortlist(const ShortlistOptions& options) {
   require(options.vocabs.size() <= 2, "--vocabs takes one or two files, not {}", options.vocabs.size());
   SafetensorsWriter file(options.output);  // first, so that training is not for nothing
   const auto source = Vocab::load(options.vocabs.front());
-  const auto target = options.vocabs.size() == 1 ? source : Vocab::load(options.vocabs.back());
+  const auto target = options.vocabs.back() == options.vocabs.front() ? source : Vocab::load(options.vocabs.back());
   const auto corpus = options.corpus(options.train_sets, source, target);
   ThreadPool pool(threads_or_all(options.threads));
   const auto shortlist = train_shortlist(corpus.store(), *source, *target, options.training, pool);
@@ -197,7 +197,7 @@ struct LineariseOptions {
 };
 
 void linearise_trees(const LineariseOptions& options) {
-  require(options.words != options.output, "--words and --output are both {}", options.words);
+  require(!same_file(options.words, options.output), "--words and --output are both {}", options.words);
   TreeReader reader(options.trees);
   AtomicFile words(options.words), output(options.output);
   int64_t trees = 0, empty = 0;

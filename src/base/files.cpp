@@ -52,7 +52,8 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
     return;
   }
   struct stat status;
-  if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {  // renaming would replace /dev/null by a file
+  const bool exists = ::stat(path_.c_str(), &status) == 0;
+  if (exists && !S_ISREG(status.st_mode)) {  // renaming would replace /dev/null by a file
     require(!S_ISDIR(status.st_mode), "cannot write {}: it is a folder", path_);
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
     require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
@@ -62,6 +63,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   temporary_ = fmt::format("{}.tmp.{}", target_, ::getpid());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
+  if (exists) ::fchmod(descriptor_, status.st_mode & 07777);  // a secret stays one
 }
 
 AtomicFile::~AtomicFile() {
@@ -108,6 +110,12 @@ std::vector<std::string> read_lines(const std::string& path) {
   std::vector<std::string> lines;
   for (std::string line; reader.next(line);) lines.push_back(line);
   return lines;
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code failed;
+  return a == b || (a != "-" && b != "-" &&
+                    std::filesystem::weakly_canonical(a, failed) == std::filesystem::weakly_canonical(b, failed));
 }
 
 }  // namespace nmt

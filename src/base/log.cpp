@@ -14,6 +14,7 @@ spdlog::logger& logger() {
     auto made = std::make_shared<spdlog::logger>("nmt", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("[%Y-%m-%d %H:%M:%S] %v");
     made->flush_on(spdlog::level::info);
+    made->set_error_handler([](const std::string& what) { fail("{}", what); });
     return made;
   }();
   return *instance;

@@ -7,15 +7,15 @@
 #include <fmt/format.h>
 
 // One line each to stderr, `[2025-01-21 16:30:34] text` (a warning says so), and to a log file on request. Any thread
-// may write.
+// may write; Error where a file cannot be.
 namespace nmt::log {
 
 enum class Level { kInfo, kWarning };
 
 void write(Level level, std::string_view text);
 void set_quiet(bool quiet);  // only warnings to stderr
-void copy_to_file(
-    const std::string& path);  // appends every line to this file too; UserError where it cannot be written
+// Appends every line to this file, too; UserError where it cannot be opened.
+void copy_to_file(const std::string& path);
 
 template <class... Args>
 void info(fmt::format_string<Args...> format, Args&&... args) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <map>
 
 #include <CLI/CLI.hpp>
@@ -120,7 +121,10 @@ int App::main(int argc, char** argv) {
     if (std::fflush(stdout) != 0) fail("cannot write standard output");
     return 0;
   } catch (const CLI::Success& help) {
-    return cli.exit(help);
+    const int code = cli.exit(help);
+    if (std::cout.flush()) return code;
+    report("cannot write standard output");
+    return 1;
   } catch (const CLI::ParseError& error) {
     report(fmt::format("{} (see --help)", error.what()));
     return 2;

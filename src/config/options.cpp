@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <set>
 
 #include <boost/program_options.hpp>
 

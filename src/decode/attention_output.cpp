@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace nmt {
 
@@ -23,7 +24,7 @@ void AttentionOptions::validate(const std::string& output) const {
   const std::string* files[] = {&output, &attention, &alignment};
   for (size_t i = 0; i < std::size(files); ++i)
     for (size_t j = 0; j < i; ++j)
-      require(files[i]->empty() || *files[i] != *files[j],
+      require(files[i]->empty() || files[j]->empty() || !same_file(*files[i], *files[j]),
               "--output, --attention and --alignment need files of their own, "
               "but {} is asked for twice",
               *files[i] == "-" ? "standard output" : *files[i]);

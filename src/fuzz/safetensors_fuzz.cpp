@@ -1,7 +1,7 @@
 // A libFuzzer target, built by hand:
 //   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Isrc -o safetensors_fuzz
 //     src/fuzz/safetensors_fuzz.cpp src/io/{safetensors,mapped_file}.cpp src/base/{files,line_reader,utf8}.cpp
-//     -lfmt -lboost_iostreams
+//     -lfmt -lboost_iostreams -lzstd
 // Any input either parses into tensors that lie inside it, or is a UserError.
 #include <cstddef>
 #include <cstdint>

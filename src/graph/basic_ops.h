@@ -60,7 +60,7 @@ struct SumLeading {
 
 // Throws unless b's shape is a's or a's last axes, or dtypes do not fit; the message names the op.
 void check_broadcast(std::string_view op, const Spec& a, const Spec& b);
-// Throws unless x is float32 or bf16, the types that ops compute with.
+// Throws unless x is float32, bf16 or f16, the types that ops compute with.
 void check_activation(std::string_view op, const Spec& x);
 // The last `rank` axes.
 Shape last_axes(const Shape& shape, int rank);

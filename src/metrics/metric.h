@@ -10,7 +10,7 @@
 
 namespace nmt {
 
-// A metric whose corpus score is a function of sums over the sentences: BLEU, chrF and TER. The sentences are looked at
+// A metric whose corpus score is a function of sums over the sentences, as of all here. The sentences are looked at
 // once; every resample of a bootstrap is then only a sum.
 class Metric {
  public:

@@ -11,9 +11,9 @@ struct Score {
     double mean = 0, half_width = 0;  // of the resamples; 95 %
   };
 
-  std::string name;         // "BLEU", "chrF2", "chrF2++", "TER"
+  std::string name;         // "BLEU", "chrF2", "chrF2++", "TER", ...
   double value = 0;         // 0 to 100; TER can be more, and less is better there
-  std::string details{};    // BLEU: n-gram precisions, brevity penalty and lengths; empty for the others
+  std::string details{};    // such as n-gram precisions, brevity penalty and lengths; chrF and TER have none
   std::string signature{};  // "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:nmt-0.1.0"
   std::optional<Interval> interval{};
   std::optional<double> p_value{};  // against the baseline

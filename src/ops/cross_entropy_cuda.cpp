@@ -4,7 +4,6 @@
 #include "graph/backend_cuda.h"
 #include "ops/cross_entropy.h"
 #include "ops/logits_cuda.h"
-#include "ops/project_top_k.h"
 
 namespace nmt {
 

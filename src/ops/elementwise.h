@@ -5,7 +5,7 @@
 
 namespace nmt {
 
-// Of any shape; float32 or bf16, and the result is of x's shape and dtype.
+// Of any shape; float32, bf16 or f16, and the result is of x's shape and dtype.
 Expr relu(Expr x);
 Expr gelu(Expr x);                 // x * Phi(x), exact
 Expr silu(Expr x);                 // x * sigmoid(x)

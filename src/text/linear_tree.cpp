@@ -98,7 +98,7 @@ std::optional<Tree> delinearise(std::string_view tokens, std::span<const std::st
 
   for (const std::string_view token : split_words(tokens)) {
     const auto expect = [&]<class... Args>(bool fine, fmt::format_string<const Args&...> message, const Args&... args) {
-      if (!fine) fault(static_cast<size_t>(token.data() - tokens.data()), fmt::format(message, args...));
+      if (!fine && fault) fault(static_cast<size_t>(token.data() - tokens.data()), fmt::format(message, args...));
       return fine;
     };
     const std::string_view label = token.substr(1);
@@ -121,9 +121,9 @@ std::optional<Tree> delinearise(std::string_view tokens, std::span<const std::st
   }
 
   const size_t end = tokens.size();
-  if (open.size() > 1) fault(end, fmt::format("'({}' is not closed", open.back().label));
+  if (open.size() > 1 && fault) fault(end, fmt::format("'({}' is not closed", open.back().label));
   if (used < words.size()) {
-    fault(end, fmt::format("there are {} leaves, but {} words", used, words.size()));
+    if (fault) fault(end, fmt::format("there are {} leaves, but {} words", used, words.size()));
     auto& parts = open[0].children;
     Tree& parent = open.size() == 1 && !parts.empty() && !parts.back().is_leaf() ? parts.back() : open.back();
     while (used < words.size()) add_leaf(parent, kAnyTag);

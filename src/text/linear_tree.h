@@ -36,7 +36,7 @@ std::string linearise(const Tree& tree);
 std::string sentence_of(const Tree& tree);  // its words, separated by a space
 
 // The normalised tree of a token sequence, over exactly these words; nothing where there are none. Called for each
-// fault of the sequence, with its token's offset and what it is, `fault` may throw; where it returns,
+// fault of the sequence, with its token's offset and what it is, `fault` may throw; where it returns, or there is none,
 // - a closing bracket closes the innermost open constituent of its label, with all in it that is open; where there is
 //   none, the innermost; where nothing is open, nothing;
 // - leaves beyond the last word, constituents without words, and brackets that have no proper label or are deeper than
@@ -44,7 +44,7 @@ std::string sentence_of(const Tree& tree);  // its words, separated by a space
 // - at the end, words without a leaf join the innermost open constituent, or the last one where none is open, with the
 //   tag XX; then all open constituents are closed.
 std::optional<Tree> delinearise(std::string_view tokens, std::span<const std::string_view> words,
-                                const std::function<void(size_t offset, const std::string& what)>& fault);
+                                const std::function<void(size_t offset, const std::string& what)>& fault = {});
 
 // What first keeps a token sequence from being a tree over exactly the sentence's words, "{column}: {what}"; empty
 // where nothing does, or there is no word.

@@ -126,6 +126,8 @@ void TrainOptions::validate() const {
           "one smaller or the other larger",
           data.max_length, data.max_length + 1, model.longest());
   require(early_stopping == 0 || !valid_sets.empty(), "--early-stopping needs --valid-sets");
+  require(early_stopping == 0 || Amount::parse("valid-freq", valid_freq).count > 0,
+          "--early-stopping needs validations on the way: --valid-freq is 0");
   require(valid_output.empty() || !valid_sets.empty(), "--valid-translation-output needs --valid-sets");
   require(!cost || dry_run, "--cost is told by --dry-run: give that too");
   // Options that would do nothing.

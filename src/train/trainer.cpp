@@ -40,7 +40,7 @@ constexpr double kFirstLossScale = 65536;
 // ending .tmp.PID, where PID is no process.
 void remove_leftovers(const std::string& prefix) {
   namespace fs = std::filesystem;
-  static const std::regex written(R"(\.(state|((iter|epoch)\d+\.|best-[a-z-]+\.)?safetensors)\.tmp\.(\d{1,9}))");
+  static const std::regex written(R"(\.(state|((iter|epoch)\d+\.|best-[a-z0-9-]+\.)?safetensors)\.tmp\.(\d{1,9}))");
   const fs::path folder = fs::path(prefix).parent_path();
   const std::string name = fs::path(prefix).filename().string();
   std::error_code failed;
@@ -131,7 +131,7 @@ void Trainer::resume(const std::string& checkpoint) try {
     state_.epoch = {};
     state_.batching = batching();
   }
-  saved_at_ = state_.progress.updates;
+  if (state_.progress.updates > 0) saved_at_ = state_.progress.updates;
 } catch (const UserError& error) {
   user_error("{} (use --restart to begin anew)", error.what());
 }
@@ -319,6 +319,8 @@ void Trainer::remove_checkpoints() {
   for (const auto& file : numbered_models()) std::filesystem::remove(file.path);
 }
 
+void Trainer::write_state() { write_checkpoint(prefix() + ".state", *model_, *moments_, state_, dump_); }
+
 void Trainer::save(bool numbered) {
   replicas_->download();
   const auto served = served_values();
@@ -332,7 +334,7 @@ void Trainer::save(bool numbered) {
                              options_.keep_last);
   }
   model_->save(options_.model_path, served);
-  write_checkpoint(prefix() + ".state", *model_, *moments_, state_, dump_);
+  write_state();
   saved_at_ = state_.progress.updates;
   log_.event(state_.progress, "save",
              fmt::format("saved {} at update {}", options_.model_path, state_.progress.updates));
@@ -367,14 +369,16 @@ void Trainer::run() {
   try {
     start_or_resume();
     if (options_.restart) remove_checkpoints();
+    // Models that a first save leaves when it is killed are of a training that goes on; and a disk that is too small
+    // for a checkpoint is known now.
+    if (state_.progress.updates == 0) write_state();
     training = 1;
     train();
-  } catch (const UserError&) {
-    throw;
   } catch (const OutOfMemory& error) {
     user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory, and so do more --devices",
                error.what());
   } catch (const Error& error) {
+    if (!training && dynamic_cast<const UserError*>(&error)) throw;  // of the options; while training, nothing is
     const std::string checkpoint =
         saved_at_ < 0 ? "there is no good checkpoint yet"
                       : fmt::format("the last good checkpoint is {}.state, of update {}", prefix(), saved_at_);

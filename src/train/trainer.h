@@ -63,6 +63,7 @@ class Trainer {
   void display(const Update& update, std::map<std::string, double> part_norms);
   void report_epoch();
   void validate();
+  void write_state();
   void save(bool numbered);
   std::vector<NumberedFile> numbered_models() const;
   void remove_checkpoints();

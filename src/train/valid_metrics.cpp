@@ -21,7 +21,7 @@ double brackets_f1(const Measured& m) {
   for (size_t i = 0; i < m.translations.size(); ++i) {
     const auto words = split_words(m.sources[i]);
     const auto tree_text = [&](const std::string& tokens, bool keep_tags) -> std::string {
-      auto tree = delinearise(tokens, words, [](size_t, const std::string&) {});
+      auto tree = delinearise(tokens, words);
       if (tree) tree = normalise(*tree, keep_tags);
       return tree ? tree->text() : "";
     };
