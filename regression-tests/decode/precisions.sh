@@ -36,7 +36,7 @@ done
 
 awk -F '\t' '{ print $3 }' f32 > f32.text
 for precision in $precisions; do
-  decode --precision $precision --score-targets f32.text 2> /dev/null > scores.$precision
+  "$NMT_BIN/nmt-decode" --model model.safetensors --input text --precision $precision --score-targets f32.text 2> /dev/null > scores.$precision
   [ $precision = f32 ] || paste scores.f32 scores.$precision f32.text | awk -F '\t' -v precision=$precision '
     { d = $1 - $3; sum += d < 0 ? -d : d; tokens += split($5, words, " ") + 1 }
     END { if (sum / tokens < 1e-5 || sum / tokens > 0.05) print precision ": log-probabilities of a token differ by " sum / tokens }'

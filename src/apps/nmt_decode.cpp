@@ -200,10 +200,90 @@ std::vector<std::string> next_targets(TextReader& reader, std::span<const std::s
   return targets;
 }
 
+// The model, or those of an ensemble.
+class Models {
+ public:
+  explicit Models(const DecodeOptions& options)
+      : paths_(options.ensemble.empty() ? std::vector{options.model} : options.ensemble), weights_(options.weights) {}
+
+  // A copy of each on a backend.
+  std::vector<Scorer> load(const std::shared_ptr<Backend>& backend) {
+    std::vector<Scorer> scorers;
+    for (size_t i = 0; i < paths_.size(); ++i) {
+      models_.push_back(Model::load(paths_[i], backend));
+      scorers.push_back({&models_.back()->transformer, &models_.back()->parameters, 1});
+      if (!weights_.empty()) scorers[i].weight = weights_[i];
+    }
+    return scorers;
+  }
+
+  void release(std::span<const float> values) {
+    for (const auto& model : models_) model->release(values);
+  }
+
+  // Of models that are loaded. Throws UserError where they have not the same, or do not fit these files.
+  Vocabularies vocabularies(const std::vector<std::string>& files) const {
+    auto first = load_vocabularies(*models_[0], paths_[0], files);
+    for (size_t i = 1; i < paths_.size(); ++i) {
+      const auto other = load_vocabularies(*models_[i], paths_[i], files);
+      require_same(*first.source, paths_[0], *other.source, paths_[i], "source");
+      require_same(*first.target, paths_[0], *other.target, paths_[i], "target");
+    }
+    return first;
+  }
+
+  bool are_parsers() const {
+    const auto parsers =
+        std::ranges::count_if(models_, [](const auto& m) { return m->transformer.config().target_trees; });
+    require(parsers == 0 || parsers == std::ssize(models_),
+            "--ensemble: some of the models are parsers, and some are not");
+    return parsers > 0;
+  }
+
+  const std::string& name() const { return paths_[0]; }
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<double> weights_;
+  std::vector<std::unique_ptr<Model>> models_;
+};
+
+// What --precision asks for on these backends.
+DType compute_type(const std::string& precision, std::span<const std::shared_ptr<Backend>> backends) {
+  const bool on_host = backends.front()->on_host();
+  if (precision == "tf32")
+    for (const auto& backend : backends) backend->use_tf32();
+  if (precision == "bf16" && on_host && !cpu::has_fast_bf16())
+    log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
+  if (precision == "f16") return DType::kF16;
+  return precision == "bf16" || precision == "int8" || (precision == "auto" && !on_host) ? DType::kBF16 : DType::kF32;
+}
+
+// A parser's grammar, none for other models. Its search has section 6.3's numbers where none are given.
+std::optional<TreeGrammar> grammar_of(const Models& models, const Vocabularies& vocabularies, DecodeOptions& options,
+                                      Options& declared) {
+  const auto given = [&](const char* name) { return declared.find(name)->given(); };
+  std::optional<TreeGrammar> trees;
+  if (models.are_parsers()) {
+    trees.emplace(*vocabularies.target, vocabularies.source == vocabularies.target, vocabularies.target_name);
+    const SearchOptions parsing = SearchOptions::parsing();
+    if (!given("beam-size")) options.search.beam = parsing.beam;
+    if (!given("alpha")) options.search.alpha = parsing.alpha;
+    if (!given("max-length-extra")) options.search.max_extra = parsing.max_extra;
+    require(options.shortlist.empty(), "--shortlist is for translation; {} is a parser, whose tokens are few",
+            models.name());
+  }
+  require(!options.free_trees || !given("trees"), "--free-trees writes tokens: leave out --trees");
+  require(options.score_targets.empty() || !given("trees"),
+          "--score-targets takes a parser's tokens and writes no trees: leave out --trees");
+  for (const char* name : {"trees", "free-trees"})
+    require(trees || !given(name), "--{} is for parsers; {} was not trained with --target-trees", name, models.name());
+  return trees;
+}
+
 void decode(DecodeOptions options, Options& declared) {
   options.validate();
   log::set_quiet(options.quiet);
-  const auto paths = options.ensemble.empty() ? std::vector{options.model} : options.ensemble;
   const std::string input = options.input == "-" ? "standard input" : options.input;
   Output output(options.output);
   LineQueue queue(options.input, static_cast<size_t>(options.maxi_batch));
@@ -213,79 +293,28 @@ void decode(DecodeOptions options, Options& declared) {
   const bool int8 = options.precision == "int8";  // computed on the CPU only
   const std::vector<std::string> automatic = {"auto"}, cpu = {"cpu"};
   const auto backends = backends_of(int8 && options.devices == automatic ? cpu : options.devices);
-  const auto& backend = backends.front();
-  std::vector<std::unique_ptr<Model>> models;
-  const auto load = [&](const std::shared_ptr<Backend>& place) {
-    std::vector<Scorer> scorers;
-    for (size_t i = 0; i < paths.size(); ++i) {
-      models.push_back(Model::load(paths[i], place));
-      scorers.push_back({&models.back()->transformer, &models.back()->parameters, 1});
-      if (!options.weights.empty()) scorers[i].weight = options.weights[i];
-    }
-    return scorers;
-  };
-  const std::vector<Scorer> scorers = load(backend);
-  Vocabularies vocabularies;
-  for (size_t i = 0; i < paths.size(); ++i) {
-    auto loaded = load_vocabularies(*models[i], paths[i], options.vocabs);
-    if (i == 0) {
-      vocabularies = std::move(loaded);
-    } else {
-      require_same(*vocabularies.source, paths[0], *loaded.source, paths[i], "source");
-      require_same(*vocabularies.target, paths[0], *loaded.target, paths[i], "target");
-    }
-  }
-
-  if (options.precision == "tf32")
-    for (const auto& place : backends) place->use_tf32();
-  if (options.precision == "auto") options.precision = backend->on_host() ? "f32" : "bf16";
-  const bool bf16 = options.precision == "bf16", f16 = options.precision == "f16";
-  if (bf16 && backend->on_host() && !cpu::has_fast_bf16())
-    log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
-  Runtime runtime(threads_or_all(options.threads),
-                  bf16 || int8 ? DType::kBF16
-                  : f16        ? DType::kF16
-                               : DType::kF32,
-                  int8, backend);
-  runtime.profile.times_ops = options.profile;
-  runtime.weights().on_packed = [&](std::span<const float> values) {
-    for (const auto& model : models) model->release(values);
-  };
+  Models models(options);
+  const std::vector<Scorer> scorers = models.load(backends.front());
+  const Vocabularies vocabularies = models.vocabularies(options.vocabs);
+  const auto trees = grammar_of(models, vocabularies, options, declared);
+  if (trees && !options.free_trees) options.search.trees = &*trees;
   std::optional<Shortlist> shortlist;
   if (!options.shortlist.empty())
     shortlist = Shortlist::load(options.shortlist, *vocabularies.source, *vocabularies.target);
-  std::optional<TreeGrammar> trees;
-  const auto parsers =
-      std::ranges::count_if(models, [](const auto& m) { return m->transformer.config().target_trees; });
-  require(parsers == 0 || parsers == std::ssize(models),
-          "--ensemble: some of the models are parsers, and some are not");
-  if (parsers > 0) {
-    trees.emplace(*vocabularies.target, vocabularies.source == vocabularies.target, vocabularies.target_name);
-    const auto unless_given = [&](const char* name, auto& value, auto other) {
-      if (!declared.find(name)->given()) value = other;
-    };
-    const SearchOptions parsing = SearchOptions::parsing();
-    unless_given("beam-size", options.search.beam, parsing.beam);
-    unless_given("alpha", options.search.alpha, parsing.alpha);
-    unless_given("max-length-extra", options.search.max_extra, parsing.max_extra);
-    if (!options.free_trees) options.search.trees = &*trees;
-    require(!shortlist, "--shortlist is for translation; {} is a parser, whose tokens are few", paths[0]);
-  }
-  const bool format_given = declared.find("trees")->given();
-  require(!options.free_trees || !format_given, "--free-trees writes tokens: leave out --trees");
-  require(!targets || !format_given, "--score-targets takes a parser's tokens and writes no trees: leave out --trees");
-  for (const char* name : {"trees", "free-trees"})
-    require(trees || !declared.find(name)->given(), "--{} is for parsers; {} was not trained with --target-trees", name,
-            paths[0]);
-  const bool brackets = options.trees == "brackets" && !options.free_trees && trees && !targets;
+
+  Runtime runtime(threads_or_all(options.threads), compute_type(options.precision, backends), int8, backends.front());
+  runtime.profile.times_ops = options.profile;
+  runtime.weights().on_packed = [&](std::span<const float> values) { models.release(values); };
   std::vector<Decoder::Place> further;
-  for (size_t i = 1; i < backends.size(); ++i) further.push_back({load(backends[i]), backends[i]});
+  for (size_t i = 1; i < backends.size(); ++i) further.push_back({models.load(backends[i]), backends[i]});
   Decoder decoder(scorers, runtime, options.search, shortlist ? &*shortlist : nullptr, std::move(further));
   LineTranslator translator(decoder, *vocabularies.source, *vocabularies.target, options.batch, input);
   std::optional<AttentionOutput> attention;
   if (options.attention.wanted())
     attention.emplace(options.attention, scorers[0], runtime, *vocabularies.source, *vocabularies.target);
-  std::vector<IdPair> pairs;  // that it has not written yet
+
+  const bool brackets = options.search.trees != nullptr && options.trees == "brackets" && !targets;
+  std::vector<IdPair> pairs;  // whose attention is not written yet
   Progress progress(options.quiet);
   const int64_t expected = progress.shown() ? count_lines(options.input) : 0;
   const auto start = std::chrono::steady_clock::now();
