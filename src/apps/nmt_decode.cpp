@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -108,8 +109,7 @@ Vocabularies load_vocabularies(const Model& model, const std::string& path, cons
   } else {
     v.source_name = files.front();
     v.target_name = files.back();
-    v.source = Vocab::load(v.source_name);
-    v.target = v.source_name == v.target_name ? v.source : Vocab::load(v.target_name);
+    std::tie(v.source, v.target) = Vocab::load_sides(files);
   }
   const auto fits = [&](const Vocab& vocab, const std::string& name, int size, int eos, const char* side) {
     require(vocab.size() == size && vocab.eos_id() == eos,

@@ -161,8 +161,7 @@ struct ShortlistOptions {
 void make_shortlist(const ShortlistOptions& options) {
   require(options.vocabs.size() <= 2, "--vocabs takes one or two files, not {}", options.vocabs.size());
   SafetensorsWriter file(options.output);  // first, so that training is not for nothing
-  const auto source = Vocab::load(options.vocabs.front());
-  const auto target = options.vocabs.back() == options.vocabs.front() ? source : Vocab::load(options.vocabs.back());
+  const auto [source, target] = Vocab::load_sides(options.vocabs);
   const auto corpus = options.corpus(options.train_sets, source, target);
   ThreadPool pool(threads_or_all(options.threads));
   const auto shortlist = train_shortlist(corpus.store(), *source, *target, options.training, pool);

@@ -15,6 +15,12 @@ std::shared_ptr<const Vocab> Vocab::load(const std::string& path) {
   return from_bytes(read_file(path, kMaxBytes), path);
 }
 
+std::pair<std::shared_ptr<const Vocab>, std::shared_ptr<const Vocab>> Vocab::load_sides(
+    const std::vector<std::string>& paths) {
+  const auto source = load(paths.front());
+  return {source, paths.back() == paths.front() ? source : load(paths.back())};
+}
+
 std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::string& name) {
   require(!bytes.empty(), "{} is empty, not a vocabulary", name);
   require(static_cast<int64_t>(bytes.size()) <= kMaxBytes, "{} is too large for a vocabulary", name);

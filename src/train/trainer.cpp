@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 #include <regex>
+#include <tuple>
 #include <utility>
 
 #include <unistd.h>
@@ -71,8 +72,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   if (options_.trains() && !options_.log_file.empty()) log::copy_to_file(options_.log_file);
   const auto& v = options_.vocabs;
   require(!v.empty(), "--vocabs is missing (see --help)");
-  source_ = Vocab::load(v.front());
-  target_ = v.size() > 1 && v[1] != v[0] ? Vocab::load(v[1]) : source_;
+  std::tie(source_, target_) = Vocab::load_sides(v);
   ModelConfig& config = options_.model;
   config.source_vocabulary = source_->size();
   config.target_vocabulary = target_->size();
