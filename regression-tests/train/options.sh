@@ -30,6 +30,7 @@ dump-config                 | out   | | --dump-config
 dump-plan                   | out   | | --dump-plan
 early-stopping              | files | $valid --learn-rate 1e-30 --after 24u | --early-stopping 2
 enc-depth                   | model | | --enc-depth 2
+exchange-precision          | code  | | --exchange-precision bf16
 exponential-smoothing       | model | | --exponential-smoothing 0.1
 help                        | out   | | --help
 keep-last                   | files | --save-freq 2u | --keep-last 1

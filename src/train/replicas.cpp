@@ -135,6 +135,7 @@ int64_t Replicas::peak() const { return replicas_.front()->runtime.backend()->pe
 void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int64_t step, double loss_scale) {
   const float weight = static_cast<float>(loss_scale) / static_cast<float>(tokens);
   const auto n = static_cast<int64_t>(replicas_.size());
+  const DType sent = options_.exchange_precision == "bf16" ? DType::kBF16 : DType::kF32;
   each([&](Replica& replica, size_t rank) {
     replica.optimizer->begin();
     for (size_t i = 0; i < batches.size(); ++i) {
@@ -151,7 +152,7 @@ void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int
       replica.optimizer->add_loss(static_cast<const float*>(graph.place(mean)));
     }
     float* gradients = replica.parameters->gradient_buffer().data();
-    if (replica.others != nullptr) replica.others->reduce_scatter(gradients, share_);
+    if (replica.others != nullptr) replica.others->reduce_scatter(gradients, share_, sent);
     replica.optimizer->add_squares(replica.runtime.pool(), gradients);
     if (replica.others != nullptr)
       replica.others->all_reduce(&replica.optimizer->totals()->squares, sizeof(UpdateTotals) / sizeof(double));

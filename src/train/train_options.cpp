@@ -54,6 +54,9 @@ void TrainOptions::declare(Options& o) {
         "Matrix products and activations; auto: bf16 where the CPU is fast at it, and on GPUs; tf32, f16: on GPUs only")
       .choices({"auto", "f32", "tf32", "bf16", "f16"});
   declare_devices(o, devices);
+  o.add("exchange-precision", exchange_precision,
+        "Gradients as several devices send them to one another; bf16 halves what is sent and rounds their sums")
+      .choices({"f32", "bf16"});
   declare_threads(o, threads);
   o.group("Validation");
   o.add("valid-sets", valid_sets, "Source and target of the validation set");
@@ -129,6 +132,8 @@ void TrainOptions::validate() const {
   require(early_stopping == 0 || Amount::parse("valid-freq", valid_freq).count > 0,
           "--early-stopping needs validations on the way: --valid-freq is 0");
   require(valid_output.empty() || !valid_sets.empty(), "--valid-translation-output needs --valid-sets");
+  require(exchange_precision == "f32" || devices.size() > 1,
+          "--exchange-precision is for several --devices, which exchange gradients");
   require(!cost || dry_run, "--cost is told by --dry-run: give that too");
   // Options that would do nothing.
   const ModelConfig usual;

@@ -31,7 +31,7 @@ struct TrainOptions {
 
   std::string after = "100Ku";
   uint64_t seed = 1;
-  std::string precision = "auto";
+  std::string precision = "auto", exchange_precision = "f32";
   int threads = 0;  // see threads_or_all
   std::vector<std::string> devices = {"auto"};
 

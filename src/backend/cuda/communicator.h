@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/device.h"
+#include "tensor/dtype.h"
 
 namespace nmt::cuda {
 
@@ -20,8 +21,9 @@ class Communicator {
   virtual ~Communicator() = default;
 
   // data: as many parts of `count` floats as there are devices. The device's own part (by its rank) becomes the sum of
-  // all devices' parts; the others' parts are left with any values.
-  virtual void reduce_scatter(float* data, int64_t count) = 0;
+  // all devices' parts; the others' parts are left with any values. sent: kF32, or kBF16, which halves what goes from
+  // device to device: parts and sums are rounded to it. (Virtual, so that programs without CUDA need no definition.)
+  virtual void reduce_scatter(float* data, int64_t count, DType sent);
   // The other way: each device gives its own part to all.
   virtual void all_gather(float* data, int64_t count) = 0;
   // data[i] becomes the sum of all devices' data[i].
@@ -30,6 +32,19 @@ class Communicator {
   // By any thread: others have failed and will not come. This device no longer waits for them, and its calls are
   // Errors.
   virtual void abort() = 0;
+
+ protected:
+  Communicator(Device& device, size_t rank, size_t devices)
+      : device_(device), rank_(static_cast<int64_t>(rank)), devices_(static_cast<int64_t>(devices)) {}
+
+  // reduce_scatter() of elements of dtype t, added up in it.
+  virtual void add_parts(DType t, void* data, int64_t count) = 0;
+
+  Device& device_;
+  const int64_t rank_, devices_;
+
+ private:
+  DeviceMemory rounded_;
 };
 
 }  // namespace nmt::cuda

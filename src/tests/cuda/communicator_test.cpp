@@ -1,5 +1,8 @@
 #include "backend/cuda/communicator.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <exception>
 #include <thread>
 
@@ -30,6 +33,9 @@ std::vector<std::string> together(size_t devices, Work work) {
   return errors;
 }
 
+// Whether x is a number of bfloat16.
+bool in_bf16(float x) { return (std::bit_cast<uint32_t>(x) & 0xffff) == 0; }
+
 }  // namespace
 
 TEST_CASE("cuda: devices exchange what they have", "[device]") {
@@ -49,6 +55,7 @@ TEST_CASE("cuda: devices exchange what they have", "[device]") {
   const size_t count = GENERATE(1, 65);
 
   SECTION("sums") {
+    const DType sent = GENERATE(DType::kF32, DType::kBF16);
     std::vector<std::vector<float>> sums(n);
     std::vector<std::vector<double>> totals(n);
     const auto errors = together(n, [&](size_t rank) {
@@ -59,7 +66,7 @@ TEST_CASE("cuda: devices exchange what they have", "[device]") {
       const auto all = upload(device, std::vector<double>{static_cast<double>(rank), 0.5});
       for (int again = 0; again < 3; ++again) {
         device.upload(memory.data(), x.data(), memory.bytes());
-        members[rank]->reduce_scatter(static_cast<float*>(memory.data()), static_cast<int64_t>(count));
+        members[rank]->reduce_scatter(static_cast<float*>(memory.data()), static_cast<int64_t>(count), sent);
         members[rank]->all_gather(static_cast<float*>(memory.data()), static_cast<int64_t>(count));
       }
       members[rank]->all_reduce(static_cast<double*>(all.data()), 2);
@@ -69,7 +76,11 @@ TEST_CASE("cuda: devices exchange what they have", "[device]") {
     const auto ranks = static_cast<float>(n * (n + 1) / 2);  // 1 + 2 + ... + n
     for (size_t rank = 0; rank < n; ++rank) {
       CHECK(errors[rank].empty());
-      for (size_t i = 0; i < n * count; ++i) CHECK(sums[rank][i] == ranks * static_cast<float>(i + 1));
+      // In bf16 each of n parts and each sum are rounded by half of 2^-7 at most.
+      const double rounding = sent == DType::kF32 ? 0 : static_cast<double>(n) * 0x1p-8;
+      for (size_t i = 0; i < n * count; ++i)
+        CHECK(std::fabs(sums[rank][i] - ranks * static_cast<float>(i + 1)) <= rounding * sums[rank][i]);
+      if (sent == DType::kBF16) CHECK(std::ranges::all_of(sums[rank], [](float x) { return in_bf16(x); }));
       CHECK(totals[rank] == std::vector<double>{static_cast<double>(n * (n - 1) / 2), 0.5 * static_cast<double>(n)});
     }
   }
@@ -98,7 +109,7 @@ TEST_CASE("cuda emulation: devices that make different calls are told so", "[dev
   const auto errors = together(2, [&](size_t rank) {
     const auto memory = upload(*devices[rank], std::vector<float>(8));
     auto* data = static_cast<float*>(memory.data());
-    rank == 0 ? members[0]->all_gather(data, 4) : members[1]->reduce_scatter(data, 4);
+    rank == 0 ? members[0]->all_gather(data, 4) : members[1]->reduce_scatter(data, 4, DType::kF32);
   });
   CHECK((errors[0] + errors[1]).find("a device calls ") != std::string::npos);
   const auto small = upload(zero, std::vector<float>(3));

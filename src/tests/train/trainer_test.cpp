@@ -165,6 +165,10 @@ TEST_CASE("several devices train as the host does, again to the bit, and go on w
   CHECK(folder.further(there, "4u") == tensors);
   folder.fresh(here, "2u");
   CHECK(difference(folder.further(there, "4u"), host) < 0.02);
+  there.exchange_precision = "bf16";
+  there.log_json = folder / "rounded.json";
+  CHECK(folder.fresh(there, "4u") != tensors);
+  for (const auto& [update, cost] : costs(there.log_json)) CHECK(cost == Approx(expected.at(update)).epsilon(1e-3));
   there.model.dropout = 0.1;
   there.data.mini_batch = 2;  // some devices have nothing to do
   CHECK((folder.fresh(there, "2u") == folder.fresh(there, "2u")));

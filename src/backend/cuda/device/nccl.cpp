@@ -65,17 +65,11 @@ void share_memory(std::span<Device* const> devices) {
 
 class NcclCommunicator : public Communicator {
  public:
-  NcclCommunicator(Device& device, size_t rank, ncclComm_t connection)
-      : device_(device), rank_(static_cast<int64_t>(rank)), connection_(connection) {}
+  NcclCommunicator(Device& device, size_t rank, size_t devices, ncclComm_t connection)
+      : Communicator(device, rank, devices), connection_(connection) {}
   // Not destroyed in good order, which would wait for devices that may have failed.
   ~NcclCommunicator() override { abort(); }
 
-  void reduce_scatter(float* data, int64_t count) override {
-    call("adding up gradients", [&](ncclComm_t connection) {
-      return Nccl::get().reduce_scatter(data, data + rank_ * count, static_cast<size_t>(count), ncclFloat32, ncclSum,
-                                        connection, device_.stream());
-    });
-  }
   void all_gather(float* data, int64_t count) override {
     call("exchanging parameters", [&](ncclComm_t connection) {
       return Nccl::get().all_gather(data + rank_ * count, data, static_cast<size_t>(count), ncclFloat32, connection,
@@ -96,6 +90,15 @@ class NcclCommunicator : public Communicator {
   }
 
  private:
+  void add_parts(DType t, void* data, int64_t count) override {
+    auto* own = static_cast<std::byte*>(data) + rank_ * count * static_cast<int64_t>(size_of(t));
+    call("adding up gradients", [&](ncclComm_t connection) {
+      return Nccl::get().reduce_scatter(data, own, static_cast<size_t>(count),
+                                        t == DType::kBF16 ? ncclBfloat16 : ncclFloat32, ncclSum, connection,
+                                        device_.stream());
+    });
+  }
+
   template <class Call>
   void call(const char* doing, Call call) {
     device_.make_current();
@@ -106,8 +109,6 @@ class NcclCommunicator : public Communicator {
       fail("NCCL: device {}: {}: {}", device_.index(), doing, Nccl::get().error_string(result));
   }
 
-  Device& device_;
-  int64_t rank_;
   std::mutex mutex_;
   ncclComm_t connection_;  // null: aborted
 };
@@ -125,7 +126,7 @@ std::vector<std::unique_ptr<Communicator>> Communicator::connect(std::span<Devic
              "connecting the devices");
   std::vector<std::unique_ptr<Communicator>> all;
   for (size_t i = 0; i < devices.size(); ++i)
-    all.push_back(std::make_unique<NcclCommunicator>(*devices[i], i, connections[i]));
+    all.push_back(std::make_unique<NcclCommunicator>(*devices[i], i, devices.size(), connections[i]));
   return all;
 }
 

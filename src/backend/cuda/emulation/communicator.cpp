@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cuda/emulation/allocations.h"
+#include "backend/cuda/launch.cuh"
 #include "base/error.h"
 
 namespace nmt::cuda {
@@ -62,24 +63,10 @@ class Meeting {
 class Emulated : public Communicator {
  public:
   Emulated(Device& device, size_t rank, std::shared_ptr<Meeting> meeting)
-      : device_(device), rank_(rank), meeting_(std::move(meeting)) {}
-
-  void reduce_scatter(float* data, int64_t count) override {
-    come("reduce_scatter", data, count, parts(), [n = meeting_->members(), count](const auto& all) {
-      for (size_t part = 0; part < n; ++part) {
-        const size_t begin = part * static_cast<size_t>(count), end = begin + static_cast<size_t>(count);
-        for (size_t i = begin; i < end; ++i) {
-          float sum = 0;
-          for (void* x : all) sum += static_cast<float*>(x)[i];
-          // As NCCL may: what is not one's own is no number any more.
-          for (size_t rank = 0; rank < n; ++rank) static_cast<float*>(all[rank])[i] = rank == part ? sum : NAN;
-        }
-      }
-    });
-  }
+      : Communicator(device, rank, meeting->members()), meeting_(std::move(meeting)) {}
 
   void all_gather(float* data, int64_t count) override {
-    come("all_gather", data, count, parts(), [n = meeting_->members(), count](const auto& all) {
+    come("all_gather", data, count, devices_, [n = meeting_->members(), count](const auto& all) {
       for (size_t part = 0; part < n; ++part)
         for (void* x : all)
           if (x != all[part])
@@ -98,19 +85,35 @@ class Emulated : public Communicator {
     });
   }
 
-  void abort() override { meeting_->abort(rank_); }
+  void abort() override { meeting_->abort(static_cast<size_t>(rank_)); }
 
  private:
-  int64_t parts() const { return static_cast<int64_t>(meeting_->members()); }
+  void add_parts(DType t, void* data, int64_t count) override {
+    with_type(t, [&](auto type) { add_parts(static_cast<decltype(type)*>(data), count); });
+  }
+
+  template <class T>
+  void add_parts(T* data, int64_t count) {
+    come("reduce_scatter", data, count, devices_, [n = meeting_->members(), count](const auto& all) {
+      for (size_t part = 0; part < n; ++part) {
+        const size_t begin = part * static_cast<size_t>(count), end = begin + static_cast<size_t>(count);
+        for (size_t i = begin; i < end; ++i) {
+          T sum = static_cast<T*>(all[0])[i];
+          for (size_t rank = 1; rank < n; ++rank)
+            sum = rounded<T>(to_float(sum) + to_float(static_cast<T*>(all[rank])[i]));
+          // As NCCL may: what is not one's own is no number any more.
+          for (size_t rank = 0; rank < n; ++rank) static_cast<T*>(all[rank])[i] = rank == part ? sum : rounded<T>(NAN);
+        }
+      }
+    });
+  }
 
   template <class T, class Work>
   void come(const char* call, T* data, int64_t count, int64_t parts, Work work) {
     emulation::allocations().check(device_, call, data, static_cast<size_t>(parts * count) * sizeof(T));
-    meeting_->come(rank_, call, count, data, work);
+    meeting_->come(static_cast<size_t>(rank_), call, count, data, work);
   }
 
-  Device& device_;
-  size_t rank_;
   std::shared_ptr<Meeting> meeting_;
 };
 
