@@ -29,6 +29,14 @@ printf 'size = 1000\nseed = 1\nmin-count = 1\n' > one
 printf 'seed = 2\nmin-count = 2\n' > two
 "$NMT_BIN/nmt-vocab" --config one --config two --min-count 3 --dump-config | grep -e '^size' -e '^seed' -e '^min-count'
 
+echo "== values in brackets, on the command line and from a file"
+printf 'user-defined-symbols = [MASK]\n' > bracketed
+printf '\xef\xbb\xbfuser-defined-symbols = [a,b]\n' > marked
+"$NMT_BIN/nmt-vocab" --config bracketed --dump-config | grep '^user'
+"$NMT_BIN/nmt-vocab" --config marked --dump-config | grep '^user'
+"$NMT_BIN/nmt-vocab" --user-defined-symbols '[MASK]' '[a,b]' '[]' --dump-config | grep '^user'
+"$NMT_BIN/nmt-vocab" --user-defined-symbols='[MASK]' --normalization='[x]' --dump-config 2>&1
+
 echo "== options before a command"
 "$NMT_BIN/nmt-vocab" --size 100 encode --vocab v 2>&1
 echo "exit code $?"

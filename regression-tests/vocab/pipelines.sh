@@ -55,8 +55,26 @@ nmt encode --vocab v.frequent < a.en.gz | cmp - pieces
 cat a.en.gz | nmt encode --vocab v.frequent | cmp - pieces
 nmt encode --vocab v.en < a.de > pieces
 cat a.de.zst | nmt encode --vocab v.en | cmp - pieces
+echo "== frames of zstd to be skipped, as pzstd writes them"
+{ printf '\x50\x2a\x4d\x18\x03\0\0\0abc'; cat a.de.zst; } > skips.zst
+! command -v zstd > /dev/null || nmt encode --vocab v.en --input skips.zst | cmp - pieces
+echo "== a file that standard output goes to is kept; a reader of a pipe sees each line"
+echo before > kept
+nmt encode --vocab v.en --input a.de --output /dev/stdout >> kept
+{ echo before; cat pieces; } | cmp - kept
+mkfifo pipe
+(head -n 1 a.de; sleep 2; date +%s%N > later) | nmt encode --vocab v.en --output pipe &
+head -n 1 < pipe | cmp - <(head -n 1 pieces) && [ ! -e later ] && echo "at once"
+wait
+echo "== without standard error"
+nmt() { "$NMT_BIN/nmt-vocab" "$@"; }
+nmt encode --vocab v.en --input windows.en --output quiet 2>&-
+nmt encode --vocab v.en --input a.en | cmp - quiet
+nmt encode --vocab nowhere 2>&-
+echo "ended with $?"
+nmt() { "$NMT_BIN/nmt-vocab" "$@" 2>> log; }
 echo "== merges"
-printf '#version: 0.2\nk l\nkl e\nkle i\nklei n\nH a\nHa u\nHau s</w>\n' > code
+printf '\xef\xbb\xbf#version: 0.2\nk l\nkl e\nkle i\nklei n\nH a\nHa u\nHau s</w>\n' > code
 nmt --type words --train-sets a.de --merges code --output v.merges
 nmt encode --vocab v.merges < a.de | head -n 1
 nmt encode --vocab v.merges < a.de | nmt decode --vocab v.merges | cmp - a.de

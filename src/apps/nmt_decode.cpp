@@ -134,27 +134,6 @@ void require_same(const Vocab& a, const std::string& a_name, const Vocab& b, con
   user_error("{} split text differently (same entries, other scores or settings)", differ);
 }
 
-// Standard output line by line, or a file that appears when it is whole.
-class Output {
- public:
-  explicit Output(const std::string& path) {
-    if (path != "-") file_ = std::make_unique<AtomicFile>(path);
-  }
-
-  void write(const std::string& text) {
-    if (file_) return file_->write(text);
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-      fail("cannot write standard output");
-  }
-
-  void commit() {
-    if (file_) file_->commit();
-  }
-
- private:
-  std::unique_ptr<AtomicFile> file_;
-};
-
 // A tree in brackets, over the words of its line; those that were cut from it join the last constituent.
 std::string tree_text(const std::string& tokens, const std::string& line) {
   const auto tree = delinearise(tokens, split_words(line));
@@ -285,7 +264,7 @@ void decode(DecodeOptions options, Options& declared) {
   options.validate();
   log::set_quiet(options.quiet);
   const std::string input = options.input == "-" ? "standard input" : options.input;
-  Output output(options.output);
+  AtomicFile output(options.output);
   LineQueue queue(options.input, static_cast<size_t>(options.maxi_batch));
   std::unique_ptr<TextReader> targets;
   if (!options.score_targets.empty()) targets = std::make_unique<TextReader>(options.score_targets, OnNul::kReplace);
@@ -324,6 +303,7 @@ void decode(DecodeOptions options, Options& declared) {
   const auto sink = [&](int64_t number, std::span<const Translation> translations) {
     output.write(
         line_text(options, number, translations, brackets ? &lines[static_cast<size_t>(number - before)] : nullptr));
+    output.send();
     if (attention) pairs.push_back(translations.front().ids);
     const double done = static_cast<double>(number + 1), seconds = elapsed();
     progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,
@@ -352,7 +332,7 @@ void decode(DecodeOptions options, Options& declared) {
   if (attention) attention->commit();
   progress.clear();
 
-  if (options.profile) fmt::print(stderr, "{}", runtime.profile_table());
+  if (options.profile) std::fputs(runtime.profile_table().c_str(), stderr);
   const auto& totals = translator.totals();
   const double seconds = elapsed();
   if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} lines cut in all", input, totals.cut);

@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "config/app.h"
 #include "config/threads.h"
+#include "decode/line_queue.h"
 #include "decode/shortlist_trainer.h"
 #include "text/corpus.h"
 #include "text/linear_tree.h"
@@ -46,14 +47,11 @@ struct Streams {
   template <class Convert>
   void run(const Convert& convert) const {
     constexpr size_t kBlock = 4096;
-    TextReader reader(input, OnNul::kReplace);
+    LineQueue queue(input, kBlock);
     AtomicFile file(output);
     ThreadPool pool(threads_or_all(threads));
-    std::vector<std::string> lines;
-    for (bool more = true; more;) {
-      const int64_t first = reader.line_number() + 1;
-      lines.clear();
-      for (std::string line; lines.size() < kBlock && (more = reader.next(line));) lines.push_back(std::move(line));
+    int64_t first = 1;
+    for (auto lines = queue.take(); !lines.empty(); lines = queue.take()) {
       pool.parallel_for(static_cast<int64_t>(lines.size()), 64, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           std::string& line = lines[static_cast<size_t>(i)];
@@ -62,6 +60,8 @@ struct Streams {
         }
       });
       for (const auto& line : lines) file.write(line);
+      file.send();
+      first += std::ssize(lines);
     }
     file.commit();
   }

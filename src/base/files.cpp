@@ -47,6 +47,10 @@ std::string link_target(const std::string& path) {
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  require(!path_.empty(), "cannot write a file without a name");
+  // What /dev/stdout leads to belongs to whoever redirected it, and may hold more than this program writes.
+  for (const char* own : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+    if (path_ == own) path_ = "-";
   if (path_ == "-") {
     descriptor_ = STDOUT_FILENO;
     return;
@@ -87,6 +91,10 @@ void AtomicFile::flush() {
     done += static_cast<size_t>(written);
   }
   buffer_.clear();
+}
+
+void AtomicFile::send() {
+  if (temporary_.empty()) flush();
 }
 
 void AtomicFile::commit() {

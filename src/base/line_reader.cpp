@@ -84,6 +84,13 @@ class ZstdBytes {
   bool open_ = false;  // within a frame
 };
 
+bool is_zstd(RawBytes& raw) {
+  if (raw.begin_with("\x28\xb5\x2f\xfd")) return true;
+  for (char first = 0x50; first <= 0x5f; ++first)  // frames to be skipped, which pzstd begins with
+    if (raw.begin_with(std::string{first, 0x2a, 0x4d, 0x18})) return true;
+  return false;
+}
+
 }  // namespace
 
 struct LineReader::Source {
@@ -97,7 +104,7 @@ struct LineReader::Source {
       if (raw.begin_with("\x1f\x8b")) {
         gzip.push(io::gzip_decompressor());
         gzip.push(boost::ref(raw));
-      } else if (raw.begin_with("\x28\xb5\x2f\xfd")) {
+      } else if (is_zstd(raw)) {
         zstd = std::make_unique<ZstdBytes>(raw);
       }
     }

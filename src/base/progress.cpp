@@ -15,6 +15,16 @@ std::string hours_minutes_seconds(double seconds) {
   return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
+namespace {
+
+// In place of what the line showed. A terminal may have gone away: that is no reason to end.
+void draw(const std::string& text) {
+  std::fputs(("\r\033[K" + text).c_str(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
 Progress::Progress(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
 
 std::string Progress::line(double share, double seconds, const std::string& text) {
@@ -32,15 +42,13 @@ void Progress::show(double share, double seconds, const std::string& text) {
   if (!shown_ || now - last_ < std::chrono::milliseconds(200)) return;
   last_ = now;
   drawn_ = true;
-  fmt::print(stderr, "\r\033[K{}", line(share, seconds, text));
-  std::fflush(stderr);
+  draw(line(share, seconds, text));
 }
 
 void Progress::clear() {
   if (!drawn_) return;
   drawn_ = false;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  draw("");
 }
 
 }  // namespace nmt

@@ -33,6 +33,11 @@ bool is_valid_utf8(std::string_view text) {
   return true;
 }
 
+void drop_byte_order_mark(std::string& text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) text.erase(0, kMark.size());
+}
+
 std::u32string to_utf32(std::string_view text) {
   std::u32string result;
   result.reserve(text.size());

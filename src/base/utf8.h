@@ -11,6 +11,9 @@ bool is_valid_utf8(std::string_view text);
 // Each maximal malformed part becomes U+FFFD (Unicode standard, section 3.9); valid text is returned unchanged.
 std::string repair_utf8(std::string_view text);
 
+// Takes U+FEFF from the start of a text, where some editors put it.
+void drop_byte_order_mark(std::string& text);
+
 // Code points from and to UTF-8. Malformed parts become U+FFFD; characters must be Unicode code points.
 std::u32string to_utf32(std::string_view text);
 std::string to_utf8(std::u32string_view text);

@@ -1,11 +1,14 @@
 #include "config/app.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <map>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/version.h"
@@ -26,6 +29,30 @@ class HelpFormat : public CLI::Formatter {
     return fmt::format("{}--[no-]{}", letters.empty() ? "" : "-" + letters[0] + ",", names[0]);
   }
 };
+
+// CLI11 takes a list's value [a,b] apart. Values that end with ] are guarded from that while it parses.
+constexpr char kGuard = '\x1f';
+
+std::vector<std::string> guarded(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (auto& argument : arguments)
+    if (argument.ends_with(']')) argument.push_back(kGuard);
+  std::ranges::reverse(arguments);  // as CLI11 wants them
+  return arguments;
+}
+
+std::vector<std::string> unguarded(std::vector<std::string> values) {
+  for (auto& value : values)
+    if (value.ends_with(kGuard)) value.pop_back();
+  return values;
+}
+
+// Files that are opened are never standard input, output or error, although whoever began this may have closed those.
+void take_standard_descriptors() {
+  int taken = 0;
+  while ((taken = ::open("/dev/null", O_RDWR)) >= 0 && taken <= STDERR_FILENO) continue;
+  if (taken >= 0) ::close(taken);
+}
 
 // The bridge from declared options to CLI11.
 class CommandLine {
@@ -56,9 +83,11 @@ class CommandLine {
       }
     for (auto& option : app_.options_.all()) {
       auto* parsed = parsed_.at(&option);
-      if (parsed->count() > 0) option.set(option.is_flag() ? std::vector{flag_value(*parsed)} : values_[&option]);
+      if (parsed->count() > 0)
+        option.set(option.is_flag() ? std::vector{flag_value(*parsed)} : unguarded(values_[&option]));
     }
-    for (auto path = configs_.rbegin(); path != configs_.rend(); ++path) app_.options_.read_config(*path);
+    const auto configs = unguarded(configs_);
+    for (auto path = configs.rbegin(); path != configs.rend(); ++path) app_.options_.read_config(*path);
     if (app_.prepare_) app_.prepare_();
     if (dump_) {
       app_.options_.require_lines();
@@ -108,15 +137,18 @@ class CommandLine {
 int App::main(int argc, char** argv) {
   const auto report = [&](std::string what) {
     std::ranges::replace(what, '\n', ' ');  // one line, whatever was typed
-    fmt::print(stderr, "{}: error: {}\n", name_, what);
+    std::erase(what, kGuard);
+    std::fputs(fmt::format("{}: error: {}\n", name_, what).c_str(), stderr);  // where there is somebody to read it
   };
+  take_standard_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   CLI::App cli(description_, name_);
   cli.formatter(std::make_shared<HelpFormat>());
   cli.get_formatter()->column_width(34);
   cli.set_version_flag("--version", version_text(name_));
   try {
     CommandLine line(*this, cli);
-    cli.parse(argc, argv);
+    cli.parse(guarded(argc, argv));
     line.run();
     if (std::fflush(stdout) != 0) fail("cannot write standard output");
     return 0;

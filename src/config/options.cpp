@@ -7,6 +7,7 @@
 #include <boost/program_options.hpp>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace nmt {
 namespace {
@@ -169,6 +170,7 @@ void Options::read_config(const std::string& path) {
   std::vector<std::pair<Option*, std::vector<std::string>>> found;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
+    if (number == 1) drop_byte_order_mark(line);
     const auto text = line.find_first_not_of(" \t\r");
     if (text == std::string::npos || line[text] == '#') continue;
     std::istringstream one(line);

@@ -7,7 +7,7 @@
 namespace nmt {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF", kReplacement = "\xEF\xBF\xBD";
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 }  // namespace
 
@@ -16,7 +16,7 @@ void LineCleaner::note(Finding& finding, int64_t number) {
 }
 
 void LineCleaner::clean(std::string& line, int64_t number) {
-  if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+  if (number == 1) drop_byte_order_mark(line);
   if (line.ends_with('\r')) {
     line.pop_back();
     note(crlf_, number);

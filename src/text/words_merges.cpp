@@ -75,6 +75,7 @@ BpeMerges BpeMerges::load(const std::string& path) {
   bool attached = false;  // files without a version line are of version 0.1
   for (std::string line; reader.next(line);) {
     const int64_t number = reader.line_number();
+    if (number == 1) drop_byte_order_mark(line);
     require(is_valid_utf8(line), "{}:{}: not valid UTF-8", path, number);
     if (number == 1 && line.starts_with("#version:")) {
       const auto version = split_words(std::string_view(line).substr(9));
