@@ -43,6 +43,11 @@ sed -n 's/.*\(\[valid\].*perplexity :\) [0-9.]* \(.*\)/\1 \2/p; s/.*\(finished a
 # It stays stopped.
 train $valid --valid-freq 3u --early-stopping 2 --learn-rate 1e-30 --after 100u --model s.safetensors 2>&1 |
   grep -c "Up\." || true
+# On another text the best is found anew.
+head -n 50 heart.en > half.en
+head -n 50 heart.de > half.de
+train ${valid//heart./half.} --valid-freq 3u --early-stopping 2 --learn-rate 1e-30 --after 100u --model s.safetensors 2>&1 |
+  sed -n 's/.*\(warning: .*\)/\1/p; s/.*\(\[valid\].*perplexity :\) [0-9.]* \(.*\)/\1 \2/p; s/.*\(early stopping: .*\)/\1/p'
 
 # With exponential smoothing the smoothed model is measured and saved, and the other one is trained.
 run="$valid --valid-freq 10u --disp-freq 5u --after 30u --learn-rate 0.01"

@@ -26,6 +26,8 @@ Amount Amount::parse(const std::string& option, const std::string& text) {
       rest.erase(0, 1);
       break;
     }
+  // 16.1 thousand are 16100, which 16.1 * 1000 is not in binary.
+  if (const double near = std::round(count); std::fabs(count - near) <= 1e-12 * near) count = near;
   const bool whole = count == std::floor(count);
   if ((rest.empty() || rest == "u") && whole) return {Unit::kUpdates, count};
   if (rest == "e" && whole) return {Unit::kEpochs, count};

@@ -29,6 +29,7 @@ void visit(State& s, Visit&& field) {
   field("position", s.position.epoch, s.position.window, s.position.batch);
   field("corpus", s.corpus);
   field("batching", s.batching);
+  field("validation", s.validation);
   field("seed", s.seed);
   field("mean-norm", s.mean_norm);
   field("skipped", s.skipped);
@@ -56,7 +57,8 @@ TrainingState from_json(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   TrainingState state;
   visit(state, [&](const char* name, auto&... values) {
-    if (std::string_view(name) == "loss-scale" && !json.contains(name)) return;  // files of earlier versions
+    const std::string_view field = name;
+    if ((field == "loss-scale" || field == "validation") && !json.contains(field)) return;  // of earlier versions
     const auto& found = json.at(name);
     size_t i = 0;
     ((sizeof...(values) == 1 ? found : found.at(i++)).get_to(values), ...);

@@ -21,8 +21,9 @@ struct TrainingSums {
 struct TrainingState {
   TrainingProgress progress;
   Position position;
-  uint64_t corpus = 0;    // fingerprint of the training data
-  uint64_t batching = 0;  // and of the options that cut it into batches
+  uint64_t corpus = 0;      // fingerprint of the training data
+  uint64_t batching = 0;    // and of the options that cut it into batches
+  uint64_t validation = 0;  // and of what validations measure; 0: nothing
   uint64_t seed = 0;
   double mean_norm = 0;  // running mean of the gradient's norm
   int64_t skipped = 0, skipped_in_row = 0;

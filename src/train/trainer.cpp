@@ -131,6 +131,11 @@ void Trainer::resume(const std::string& checkpoint) try {
     state_.epoch = {};
     state_.batching = batching();
   }
+  if (validator_ && state_.validation != 0 && state_.validation != validator_->fingerprint()) {
+    log::warn("{} was validated on another text or with another search: which model is best is found anew", checkpoint);
+    state_.best.clear();
+    state_.stalled.clear();
+  }
   if (state_.progress.updates > 0) saved_at_ = state_.progress.updates;
 } catch (const UserError& error) {
   user_error("{} (use --restart to begin anew)", error.what());
@@ -154,6 +159,7 @@ void Trainer::start_or_resume() {
     state_.batching = batching();
     start();
   }
+  if (validator_) state_.validation = validator_->fingerprint();
   // Also where a run of another precision is gone on with.
   if (!scales_loss() || (state_.loss_scale == 1 && state_.scaled_updates == 0)) {
     state_.loss_scale = scales_loss() ? kFirstLossScale : 1;
@@ -361,7 +367,6 @@ void Trainer::run() {
   stop_signal = 0;
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);
-  std::signal(SIGXFSZ, SIG_IGN);    // a file that may not grow is an error like a full disk
   AtomicFile(prefix() + ".state");  // can be written: known now, not after hours
   remove_leftovers(prefix());
   replicas_->first().profile.times_ops = options_.profile;
@@ -440,6 +445,9 @@ void Trainer::train() {
       throw Exit{128 + stop_signal};
     }
   }
+  if (stalled())
+    log::info("early stopping: {} was not better in {} validations", options_.valid_metrics.front(),
+              state_.stalled.at(options_.valid_metrics.front()));
   log::info("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
             state_.progress.epochs, with_commas(state_.progress.tokens));
   if (!replicas_->on_host()) log::info("memory: {} MB of a device's for tensors at most", replicas_->peak() >> 20);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "config/threads.h"
 #include "decode/line_translator.h"
 #include "ops/fusion.h"
@@ -19,6 +20,13 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
                              threads_or_all(options_.threads), options_.model.target_trees);
   for (auto& line : text_.target) line = target_->join(line);
+}
+
+uint64_t Validator::fingerprint() const {
+  uint64_t hash = hash64(fmt::format("{} {}", options_.beam_size, options_.alpha));
+  for (const auto* side : {&text_.source, &text_.target})
+    for (const auto& line : *side) hash = hash64(line, hash);
+  return std::max<uint64_t>(hash, 1);
 }
 
 std::string Validator::output_path(int64_t update) const {

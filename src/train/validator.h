@@ -27,6 +27,9 @@ class Validator {
   // it, and writes that file, {U} replaced by `update`. Throws Error where it cannot.
   std::map<std::string, double> measure(Runtime& runtime, Model& model, int64_t update) const;
 
+  // Of the text and the search, never 0: values of one fingerprint can be compared.
+  uint64_t fingerprint() const;
+
  private:
   double cross_entropy(Runtime& runtime, Model& model) const;
   std::vector<std::string> translate(Runtime& runtime, Model& model) const;

@@ -16,6 +16,8 @@ TEST_CASE("amounts have units") {
   check_amount("7", Unit::kUpdates, 7);
   check_amount("100Ku", Unit::kUpdates, 100e3);
   check_amount("2M", Unit::kUpdates, 2e6);
+  check_amount("16.1Ku", Unit::kUpdates, 16100);
+  check_amount("2.001Mu", Unit::kUpdates, 2001000);
   check_amount("10e", Unit::kEpochs, 10);
   check_amount("1e", Unit::kEpochs, 1);
   check_amount("1Gt", Unit::kTokens, 1e9);
