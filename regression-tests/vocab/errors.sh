@@ -37,6 +37,10 @@ try --train-sets text --output v --lowercase
 try --train-sets text --output v --merges code
 try --train-sets text --output v --type words --merges code
 try --train-sets text --output v --user-defined-symbols 'a b'
+try --train-sets text --output v --user-defined-symbols '</s>'
+try --train-sets text --output v --user-defined-symbols a b a
+try --train-sets text --output v --seed 2
+try --train-sets text --output ''
 try --train-sets - - --output v < text
 try --train-sets text --output folder/none/v --type words
 ls v 2> /dev/null

@@ -12,7 +12,8 @@ void AttentionOptions::declare(Options& o) {
   o.add("attention", attention,
         "Write the weights of all layers and heads to this file, a JSON object a line (scripts/attention shows them)");
   o.add("attention-decimals", decimals, "With --attention: decimals of the weights").range(1, 6);
-  o.add("alignment", alignment, "Write which words belong together to this file: 0-0 1-2 ... (SOURCE-TARGET, from 0)");
+  o.add("alignment", alignment,
+        "Write which words belong together to this file: 0-0 1-2 ... (SOURCE-TARGET, from 0; words as normalised)");
   rule.declare(o);
 }
 

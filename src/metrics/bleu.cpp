@@ -33,7 +33,8 @@ void BleuOptions::declare(Options& options) {
   options.add("lowercase", lowercase, "Ignore case");
   options.add("smooth-method", smooth_method, "What an order without matches counts")
       .choices({"exp", "floor", "add-k", "none"});
-  options.add("smooth-value", smooth_value, "Value of floor and add-k; negative: 0.1 for floor, 1 for add-k");
+  options.add("smooth-value", smooth_value, "Value of floor and add-k; negative: 0.1 for floor, 1 for add-k")
+      .range(-1, 1e6);
   options.add("effective-order", effective_order, "Leave out orders without n-grams (always with --sentence)");
 }
 

@@ -47,7 +47,7 @@ class Vocab {
   virtual std::string normalize(std::string_view text) const = 0;
 
   // For each id the number, from 0, of the word that its piece belongs to, or begins in; -1 for a control piece. Words
-  // are what white space separates in a text (WordPiece: what basic_words gives).
+  // are what white space separates in normalize(text) (WordPiece: what basic_words gives).
   virtual std::vector<int32_t> words_of(std::span<const int32_t> ids) const = 0;
 
   virtual std::string piece(int id) const = 0;         // throws UserError for an id outside [0, size())

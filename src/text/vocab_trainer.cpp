@@ -62,9 +62,14 @@ void VocabTraining::validate() const {
             "--{} is for --type {}, not {}", option.name(), types, type);
   }
   require(!train_sets.empty(), "--train-sets names no file");
-  for (const auto& symbol : user_defined_symbols)
+  for (const auto& symbol : user_defined_symbols) {
     require(split_words(symbol) == std::vector{std::string_view(symbol)},
             "--user-defined-symbols: '{}' is not one word", symbol);
+    require(symbol != "<unk>" && symbol != "</s>", "--user-defined-symbols: {} is a piece of every vocabulary", symbol);
+    require(std::ranges::count(user_defined_symbols, symbol) == 1, "--user-defined-symbols: '{}' is given twice",
+            symbol);
+  }
+  require(seed == standard.seed || max_train_lines > 0, "--seed is of the sample of --max-train-lines");
 }
 
 std::string VocabFit::text() const {
