@@ -66,6 +66,17 @@ mkfifo pipe
 (head -n 1 a.de; sleep 2; date +%s%N > later) | nmt encode --vocab v.en --output pipe &
 head -n 1 < pipe | cmp - <(head -n 1 pieces) && [ ! -e later ] && echo "at once"
 wait
+echo "== ended by a signal, or as its file may not grow"
+mkfifo never
+"$NMT_BIN/nmt-vocab" encode --vocab v.en --input never --output ended 2>> log &
+exec 3> never
+for try in {1..500}; do [ -e ended.tmp.$! ] && break; sleep 0.01; done
+kill $!
+wait $! || echo "ended with $?"
+exec 3>&-
+for line in {1..400}; do cat a.de; done > long
+(ulimit -f 10; "$NMT_BIN/nmt-vocab" encode --vocab v.en --input long --output ended 2>&1) || echo "ended with $?"
+ls ended* 2> /dev/null
 echo "== without standard error"
 nmt() { "$NMT_BIN/nmt-vocab" "$@"; }
 nmt encode --vocab v.en --input windows.en --output quiet 2>&-

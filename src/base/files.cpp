@@ -1,5 +1,7 @@
 #include "base/files.h"
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -44,7 +46,24 @@ std::string link_target(const std::string& path) {
   return target.string();
 }
 
+// Names of temporary files; beyond so many at a time they are not listed.
+std::array<std::atomic<const char*>, 16> temporaries;
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
 }  // namespace
+
+void remove_temporaries() noexcept {
+  for (const auto& name : temporaries)
+    if (const char* file = name.load()) ::unlink(file);
+}
+
+void AtomicFile::list(bool there) {
+  const char* const name = temporary_.c_str();
+  for (auto& place : temporaries) {
+    const char* was = there ? nullptr : name;
+    if (place.compare_exchange_strong(was, there ? name : nullptr)) return;
+  }
+}
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   require(!path_.empty(), "cannot write a file without a name");
@@ -67,6 +86,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   temporary_ = fmt::format("{}.tmp.{}", target_, ::getpid());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
+  list(true);
   if (exists) ::fchmod(descriptor_, status.st_mode & 07777);  // a secret stays one
 }
 
@@ -74,6 +94,7 @@ AtomicFile::~AtomicFile() {
   if (descriptor_ > STDERR_FILENO) ::close(descriptor_);
   if (temporary_.empty()) return;
   ::unlink(temporary_.c_str());
+  list(false);
 }
 
 void AtomicFile::write(const void* data, size_t bytes) {
@@ -103,6 +124,7 @@ void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot write {}: {}", path_, std::strerror(errno));
+  list(false);
   temporary_.clear();
   // The rename itself must reach the disk as well.
   const auto folder = std::filesystem::path(target_).parent_path();

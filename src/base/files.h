@@ -32,10 +32,14 @@ class AtomicFile {
 
  private:
   void flush();
+  void list(bool there);  // for remove_temporaries()
 
   std::string path_, target_, temporary_, buffer_;
   int descriptor_ = -1;
 };
+
+// Removes what AtomicFiles have not committed, which a program that a signal ends would leave behind. For handlers.
+void remove_temporaries() noexcept;
 
 // Lines of a text file, device or pipe; splits at '\n' only and keeps '\r'. Plain, gzip or zstd, told by its first
 // bytes once a line is asked for; "-" is stdin. A last line without '\n' counts.

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/version.h"
 
 namespace nmt {
@@ -52,6 +53,18 @@ void take_standard_descriptors() {
   int taken = 0;
   while ((taken = ::open("/dev/null", O_RDWR)) >= 0 && taken <= STDERR_FILENO) continue;
   if (taken >= 0) ::close(taken);
+}
+
+// Ends the program as it would have ended, with nothing half written left behind. A signal that is ignored stays so.
+void on_end(int signal) {
+  remove_temporaries();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+void take_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(signal, on_end) == SIG_IGN) std::signal(signal, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
 }
 
 // The bridge from declared options to CLI11.
@@ -141,7 +154,7 @@ int App::main(int argc, char** argv) {
     std::fputs(fmt::format("{}: error: {}\n", name_, what).c_str(), stderr);  // where there is somebody to read it
   };
   take_standard_descriptors();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
+  take_signals();
   CLI::App cli(description_, name_);
   cli.formatter(std::make_shared<HelpFormat>());
   cli.get_formatter()->column_width(34);

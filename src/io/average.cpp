@@ -146,7 +146,7 @@ void average_models(const std::vector<std::string>& files, const std::vector<dou
   require(!files.empty(), "no models to average");
   const auto scaled = scaled_weights(weights, files.size());
   std::vector<ModelFile> models;
-  for (const auto& file : files) models.push_back(ModelFile::open(file));
+  for (const auto& file : files) models.push_back(ModelFile::open_served(file));
   const ModelFile& first = models.front();
   for (const auto& other : models) {  // the first as well: its types
     require_same_config(first, other);

@@ -1,5 +1,6 @@
 #include "io/model_file.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <nlohmann/json.hpp>
@@ -52,6 +53,15 @@ ModelFile ModelFile::open(const std::string& path) {
   const bool source = model.has("vocab.source"), target = model.has("vocab.target");
   require(source == target && !(source && model.has("vocab")),
           "{}: a model has the tensor vocab, or vocab.source and vocab.target", path);
+  return model;
+}
+
+ModelFile ModelFile::open_served(const std::string& path) {
+  ModelFile model = open(path);
+  const bool smooths = std::ranges::any_of(model.file_.tensors(),
+                                           [](const TensorInfo& t) { return t.name.starts_with(kSmoothedPrefix); });
+  require(!smooths,
+          "{} is the checkpoint of a training with --exponential-smoothing: give its model, which is smoothed", path);
   return model;
 }
 

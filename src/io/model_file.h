@@ -31,6 +31,8 @@ class ModelFile {
  public:
   // Throws UserError for a file that is no model: format version, configuration, vocabulary tensors.
   static ModelFile open(const std::string& path);
+  // The same to translate with or to average: not a checkpoint whose training serves its smoothed parameters, either.
+  static ModelFile open_served(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
   const SafetensorsFile& file() const { return file_; }

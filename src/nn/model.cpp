@@ -30,7 +30,7 @@ std::span<float> in_place(const ModelFile& file, const Parameters& parameters) {
 }  // namespace
 
 std::unique_ptr<Model> Model::load(const std::string& path, const std::shared_ptr<Backend>& backend) {
-  ModelFile file = ModelFile::open(path);
+  ModelFile file = ModelFile::open_served(path);
   auto model = std::make_unique<Model>(ModelConfig::from_json(file.config(), path));
   try {
     if (!backend->on_host()) model->transformer.config().validate_for_devices();
