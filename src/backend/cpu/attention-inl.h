@@ -11,7 +11,7 @@
 #include <hwy/cache_control.h>
 
 #include "backend/cpu/attention_product.h"
-#include "backend/cpu/attention_scratch.h"
+#include "backend/cpu/scratch.h"
 #include "backend/cpu/simd-inl.h"
 #include "base/math.h"
 

@@ -17,7 +17,8 @@ struct Rows {
   int64_t begin, end;
 };
 
-// mask[i - begin] = 1 where element i is kept, for i in [begin, end): what tests and dumps read.
+// mask[i - begin] = 1 where element i is kept, else 0, for i in [begin, end): for values that lie elsewhere than their
+// numbers say (see ops/heads.h), and for tests.
 void dropout_mask(const Dropout& d, int64_t begin, int64_t end, uint8_t* mask);
 
 // y = dropout(x) on elements [begin, end); y may be x. The gradient is the same function.

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/scratch.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/math.h"
@@ -113,18 +114,6 @@ dnnl::stream& thread_stream() {
   }();
   return stream;
 }
-
-// Memory of one thread for one purpose; its contents do not last.
-class Scratch {
- public:
-  std::byte* get(size_t bytes) {
-    if (memory_.size() < bytes) memory_.resize(bytes);
-    return memory_.data();
-  }
-
- private:
-  AlignedVector<std::byte> memory_;
-};
 
 void execute(const Product& product, const void* x, const void* w, void* y, const float* bias) {
   auto& engine = onednn_engine();

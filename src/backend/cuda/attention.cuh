@@ -13,7 +13,7 @@ namespace nmt::cuda {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// ---- tiles of packed sentences --------------------------------------------------------------------------------------
+// ---- tiles of packed sentences ------------------------------------------------------------------
 // Only the device knows where sentences begin. A grid has tile_slots(...) slots for their tiles of `size` rows:
 // sentence s has the slots begin[s] / size + s .. begin[s + 1] / size + s, which are enough for its rows; some are left
 // over.
@@ -47,7 +47,7 @@ __device__ __forceinline__ Tile find_tile(const Attention& a, const int32_t* beg
           static_cast<int>(slot - begin[low] / size - low) * size};
 }
 
-// ---- dropout --------------------------------------------------------------------------------------------------------
+// ---- dropout ------------------------------------------------------------------------------------
 // Which weights of one head of one sentence dropout keeps.
 class Keep {
  public:
@@ -75,8 +75,7 @@ class Keep {
   int keys_;
 };
 
-// ---- exponentials: exp2 is what a device computes
-// ---------------------------------------------------------------------
+// ---- exponentials: exp2 is what a device computes -----------------------------------------------
 constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
 
 // Differences of scores are small where it matters.

@@ -20,8 +20,8 @@ using Stream = CUstream_st*;  // cudaStream_t
 
 struct DeviceInfo {
   std::string name;
-  int64_t memory = 0, free = 0;  // bytes
-  int major = 0, minor = 0;      // compute capability
+  int64_t memory = 0;        // bytes
+  int major = 0, minor = 0;  // compute capability
 };
 
 // All devices, in the driver's order; none where there is no driver or one that is too old, and then `why`, where it is

@@ -13,8 +13,7 @@
 // atomics, and sums are added up in a fixed order.
 namespace nmt::cuda {
 
-// ---- elementwise, n elements; y may be an operand
-// ---------------------------------------------------------------------
+// ---- elementwise, n elements; y may be an operand -----------------------------------------------
 enum class Function : uint8_t { kRelu, kGelu, kSilu };
 void apply(Stream s, DType t, Function f, int64_t n, const void* x, void* y);
 // known: the function's output for ReLU, its input for the others.
@@ -33,20 +32,16 @@ int64_t column_sums_room(int64_t rows, int64_t width);
 void column_sums(Stream s, DType t, int64_t rows, int64_t width, const void* x, float* room, DType t_sums, void* sums,
                  bool accumulate);
 
-// ---- moving
-// ----------------------------------------------------------------------------------------------------------- y[r][to +
-// c] = x[r][from + c] for c < count; rows of x and y are x_width and y_width wide. Elements of `size` bytes.
+// ---- moving -------------------------------------------------------------------------------------
+// y[r][to + c] = x[r][from + c] for c < count; rows of x and y are x_width and y_width wide. Elements of `size` bytes.
 void copy_columns(Stream s, int size, int64_t rows, int64_t count, const void* x, int64_t x_width, int64_t from,
                   void* y, int64_t y_width, int64_t to);
 // [rows, heads, d] -> [heads, rows, d]; and back, with rows and heads exchanged. Elements of `size` bytes.
 void swap_heads(Stream s, int size, int64_t rows, int64_t heads, int64_t d, const void* x, void* y);
 // y[to[r]] = x[r] for rows of `bytes`; to[r] < 0: that row is left out.
 void scatter_rows(Stream s, int64_t rows, int64_t bytes, const void* x, int64_t x_stride, const int32_t* to, void* y);
-// y[r] = x[from[r]] for rows of `bytes`.
-void gather_rows(Stream s, int64_t rows, int64_t bytes, const void* x, const int32_t* from, void* y);
 
-// ---- rows
-// ---------------------------------------------------------------------------------------------------------------
+// ---- rows ---------------------------------------------------------------------------------------
 void softmax(Stream s, DType t, bool log, int64_t rows, int64_t width, const void* x, void* y);
 void softmax_backward(Stream s, DType t, bool log, int64_t rows, int64_t width, const void* y, const void* dy,
                       void* dx);
@@ -59,8 +54,7 @@ void layer_norm_backward(Stream s, DType t, int64_t rows, int64_t width, const v
                          const float* stats, const float* scale, const Dropout& d, void* dx, void* dy, float* room,
                          float* dscale, float* dbias);
 
-// ---- embeddings
-// -----------------------------------------------------------------------------------------------------------
+// ---- embeddings ---------------------------------------------------------------------------------
 void embed(Stream s, DType t, int64_t rows, int64_t width, const float* table, const int32_t* ids,
            const float* encodings, const int32_t* positions, float factor, const Dropout& d, void* out);
 // dtable[ids[r]] += factor * dropout-masked dout[r], for each id in the order of its rows. room: embed_room(rows)
@@ -72,9 +66,9 @@ void embed_backward(Stream s, DType t, int64_t rows, int64_t width, const void* 
 int64_t sort_room(int64_t rows);
 void sort_rows(Stream s, int64_t rows, const int32_t* ids, void* room, int32_t* sorted_ids, int32_t* order);
 
-// ---- losses and the best tokens
-// --------------------------------------------------------------------------------------------- As cpu::cross_entropy,
-// the gradient scaled by *weight (and by *factor, unless null). loss, nll and dlogits may be null.
+// ---- losses and the best tokens -----------------------------------------------------------------
+// As cpu::cross_entropy, the gradient scaled by *weight (and by *factor, unless null). loss, nll and dlogits may be
+// null.
 void cross_entropy(Stream s, DType t, int64_t rows, int64_t width, const float* logits, const int32_t* labels,
                    float smoothing, const float* weight, const float* factor, float* loss, float* nll, void* dlogits);
 // *sum = *weight * the sum of x, added up in float64.
@@ -84,9 +78,8 @@ void weighted_sum(Stream s, int64_t n, const float* x, const float* weight, floa
 void top_k(Stream s, int64_t rows, int64_t width, int k, const float* logits, const uint8_t* mask, int64_t mask_bytes,
            float* log_probabilities, int32_t* ids);
 
-// ---- attention
-// -------------------------------------------------------------------------------------------------------------- See
-// nmt::Attention, whose arrays are device memory; `queries` and `keys`: rows of all sentences.
+// ---- attention ----------------------------------------------------------------------------------
+// See nmt::Attention, whose arrays are device memory; `queries` and `keys`: rows of all sentences.
 void attention(Stream s, DType t, const Attention& a, int64_t queries, const void* q, const void* k, const void* v,
                void* out, float* logsumexp);
 // room: attention_room(...) floats.
@@ -105,8 +98,7 @@ void dropout_segments(Stream s, DType t, int heads, int64_t queries, int64_t key
                       const int32_t* q_begin, const int32_t* k_begin, const int64_t* weight_begin, const Dropout& d,
                       const void* x, void* y);
 
-// ---- updates
-// ------------------------------------------------------------------------------------------------------------------
+// ---- updates ------------------------------------------------------------------------------------
 // *update = decide(rule, *totals, *update).
 void decide(Stream s, const UpdateRule& rule, const UpdateTotals* totals, Update* update);
 // The update that was decided on, on n elements: Adam, or where it is skipped only g = 0. average may be null.

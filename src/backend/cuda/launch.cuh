@@ -56,13 +56,12 @@ __device__ __forceinline__ T* shared_memory() {
 #endif
 }
 
-// The number of this thread among all of the x axis, and how many there are.
+// The number of this thread among all of the x axis.
 __device__ __forceinline__ int64_t global_thread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
-__device__ __forceinline__ int64_t global_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-// ---- activations ----------------------------------------------------------------------------------------------------
+// ---- activations --------------------------------------------------------------------------------
 struct Bf16 {
   uint16_t bits;
 };
@@ -114,8 +113,7 @@ void with_type(DType t, Body body) {
     body(float());
 }
 
-// ---- reductions: the order of additions is fixed
-// ----------------------------------------------------------------------
+// ---- reductions: the order of additions is fixed ------------------------------------------------
 __device__ __forceinline__ float warp_sum(float x) {
   for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kAllLanes, x, offset);
   return x;

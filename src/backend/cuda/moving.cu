@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Where row r of a copy lies, in bytes; less than 0: nowhere.
+// Where row r of a copy lies, in bytes; a target less than 0: nowhere.
 struct EvenRows {
   int64_t stride, first;
   __device__ int64_t operator()(int64_t r) const { return r * stride + first; }
@@ -30,10 +30,10 @@ __global__ void __launch_bounds__(kThreads)
     copy_rows_kernel(int64_t rows, int64_t units, int log_lanes, const std::byte* x, From from, std::byte* y, To to) {
   const int64_t r = global_thread() >> log_lanes;
   if (r >= rows) return;
-  const int64_t source = from(r), target = to(r);
-  if (source < 0 || target < 0) return;
+  const int64_t target = to(r);
+  if (target < 0) return;
   const int lanes = 1 << log_lanes;
-  const auto* in = reinterpret_cast<const Unit*>(x + source);
+  const auto* in = reinterpret_cast<const Unit*>(x + from(r));
   auto* out = reinterpret_cast<Unit*>(y + target);
   for (int64_t i = threadIdx.x & (lanes - 1); i < units; i += lanes) out[i] = in[i];
 }
@@ -83,10 +83,6 @@ void swap_heads(Stream s, int size, int64_t rows, int64_t heads, int64_t d, cons
 
 void scatter_rows(Stream s, int64_t rows, int64_t bytes, const void* x, int64_t x_stride, const int32_t* to, void* y) {
   copy_rows("scatter_rows", s, rows, bytes, x_stride, x, EvenRows{x_stride, 0}, y, ListedRows{to, bytes});
-}
-
-void gather_rows(Stream s, int64_t rows, int64_t bytes, const void* x, const int32_t* from, void* y) {
-  copy_rows("gather_rows", s, rows, bytes, bytes, x, ListedRows{from, bytes}, y, EvenRows{bytes, 0});
 }
 
 }  // namespace nmt::cuda

@@ -108,9 +108,8 @@ std::vector<DeviceInfo> devices(std::string* why) {
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties;
     check_cuda(cudaGetDeviceProperties(&properties, i), "asking for a device's properties");
-    // What is free is known of the chosen device alone; another process may use up what is free, too.
     all.push_back(
-        {properties.name, static_cast<int64_t>(properties.totalGlobalMem), 0, properties.major, properties.minor});
+        {properties.name, static_cast<int64_t>(properties.totalGlobalMem), properties.major, properties.minor});
   }
   return all;
 }
@@ -126,9 +125,6 @@ Device::Device(int index) : index_(index) {
   if (error == cudaErrorDevicesUnavailable || error == cudaErrorDeviceAlreadyInUse)
     user_error("device {} ({}) is in use by somebody who does not share it", index, info_.name);
   check_cuda(error, "choosing the device");
-  size_t free = 0, total = 0;
-  check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
-  info_.free = static_cast<int64_t>(free);
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   // Freed memory stays with the process: it will be taken again.
   cudaMemPool_t pool;

@@ -36,8 +36,7 @@ std::vector<DeviceInfo> devices(std::string* why) {
   const int64_t memory = environment("NMT_EMULATED_MEMORY", 2048, 1 << 20) << 20;
   if (count == 0 && why != nullptr) *why = "NMT_EMULATED_DEVICES is 0";
   std::vector<DeviceInfo> found;
-  for (int i = 0; i < count; ++i)
-    found.push_back({fmt::format("emulated device {}", i), memory, memory - allocations().used(i), 9, 0});
+  for (int i = 0; i < count; ++i) found.push_back({fmt::format("emulated device {}", i), memory, 9, 0});
   return found;
 }
 

@@ -4,7 +4,6 @@
 #include <bit>
 #include <climits>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -26,9 +25,8 @@
 #define blockIdx (::nmt::cuda::emulation::place->block)
 #define blockDim (::nmt::cuda::emulation::place->threads)
 #define gridDim (::nmt::cuda::emulation::place->blocks)
-constexpr int warpSize = 32;
 
-// ---- threads that wait for each other -------------------------------------------------------------------------------
+// ---- threads that wait for each other -----------------------------------------------------------
 inline void __syncthreads() { ::nmt::cuda::emulation::sync_block(); }
 inline void __syncwarp(unsigned mask = 0xffffffff) {
   ::nmt::cuda::emulation::sync_warp("__syncwarp", mask, nullptr, [](unsigned, void* const*) {});
@@ -59,21 +57,11 @@ T exchange(const char* operation, unsigned mask, T value, int source) {
   return here.result;
 }
 
-// Shuffles are within groups of `width` lanes, a power of two; a source outside of the group is the lane itself.
-// Offsets have five bits.
+// Shuffles are within groups of `width` lanes, a power of two; a source behind the group is the lane itself. Of `bits`
+// the lowest five count.
 template <class T>
 T shuffle(unsigned mask, T value, int source, int width) {
   return exchange("__shfl_sync", mask, value, (lane() & -width) | (source & (width - 1)));
-}
-template <class T>
-T shuffle_up(unsigned mask, T value, unsigned offset, int width) {
-  const int source = lane() - static_cast<int>(offset & 31);
-  return exchange("__shfl_up_sync", mask, value, source < (lane() & -width) ? lane() : source);
-}
-template <class T>
-T shuffle_down(unsigned mask, T value, unsigned offset, int width) {
-  const int source = lane() + static_cast<int>(offset & 31);
-  return exchange("__shfl_down_sync", mask, value, source > (lane() | (width - 1)) ? lane() : source);
 }
 template <class T>
 T shuffle_xor(unsigned mask, T value, int bits, int width) {
@@ -82,12 +70,12 @@ T shuffle_xor(unsigned mask, T value, int bits, int width) {
 }
 
 // Which lanes of the mask say so.
-inline unsigned ballot(const char* operation, unsigned mask, bool says) {
+inline unsigned ballot(unsigned mask, bool says) {
   struct Lane {
     bool says;
     unsigned result;
   } here{says, 0};
-  sync_warp(operation, mask, &here, [](unsigned mask, void* const* lanes) {
+  sync_warp("__ballot_sync", mask, &here, [](unsigned mask, void* const* lanes) {
     unsigned all = 0;
     for (unsigned rest = mask; rest != 0; rest &= rest - 1) {
       const int i = std::countr_zero(rest);
@@ -102,18 +90,12 @@ inline unsigned ballot(const char* operation, unsigned mask, bool says) {
 }  // namespace nmt::cuda::emulation
 
 // The types are those that CUDA exchanges.
-#define NMT_SHUFFLES(T)                                                                \
-  inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {           \
-    return ::nmt::cuda::emulation::shuffle(mask, value, source, width);                \
-  }                                                                                    \
-  inline T __shfl_up_sync(unsigned mask, T value, unsigned offset, int width = 32) {   \
-    return ::nmt::cuda::emulation::shuffle_up(mask, value, offset, width);             \
-  }                                                                                    \
-  inline T __shfl_down_sync(unsigned mask, T value, unsigned offset, int width = 32) { \
-    return ::nmt::cuda::emulation::shuffle_down(mask, value, offset, width);           \
-  }                                                                                    \
-  inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {         \
-    return ::nmt::cuda::emulation::shuffle_xor(mask, value, bits, width);              \
+#define NMT_SHUFFLES(T)                                                        \
+  inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {   \
+    return ::nmt::cuda::emulation::shuffle(mask, value, source, width);        \
+  }                                                                            \
+  inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) { \
+    return ::nmt::cuda::emulation::shuffle_xor(mask, value, bits, width);      \
   }
 NMT_SHUFFLES(int)
 NMT_SHUFFLES(unsigned)
@@ -125,50 +107,26 @@ NMT_SHUFFLES(float)
 NMT_SHUFFLES(double)
 #undef NMT_SHUFFLES
 
-inline unsigned __ballot_sync(unsigned mask, int says) {
-  return ::nmt::cuda::emulation::ballot("__ballot_sync", mask, says != 0);
-}
-inline int __any_sync(unsigned mask, int says) {
-  return ::nmt::cuda::emulation::ballot("__any_sync", mask, says != 0) != 0;
-}
-inline int __all_sync(unsigned mask, int says) {
-  return ::nmt::cuda::emulation::ballot("__all_sync", mask, says != 0) == mask;
-}
+inline unsigned __ballot_sync(unsigned mask, int says) { return ::nmt::cuda::emulation::ballot(mask, says != 0); }
 
-// ---- atomics: the old value; of integers alone, where the order does not matter -------------------------------------
-#define NMT_ATOMICS(T)                                                                  \
-  inline T atomicAdd(T* at, T x) { return std::atomic_ref<T>(*at).fetch_add(x); }       \
-  inline T atomicMax(T* at, T x) {                                                      \
-    T old = *at;                                                                        \
-    while (old < x && !std::atomic_ref<T>(*at).compare_exchange_weak(old, x)) continue; \
-    return old;                                                                         \
-  }
-NMT_ATOMICS(int)
-NMT_ATOMICS(unsigned)
-NMT_ATOMICS(unsigned long long)
-#undef NMT_ATOMICS
+// ---- atomics: the old value; of integers alone, where the order does not matter -----------------
+#define NMT_ATOMIC_ADD(T) \
+  inline T atomicAdd(T* at, T x) { return std::atomic_ref<T>(*at).fetch_add(x); }
+NMT_ATOMIC_ADD(int)
+NMT_ATOMIC_ADD(unsigned)
+NMT_ATOMIC_ADD(unsigned long long)
+#undef NMT_ATOMIC_ADD
 void atomicAdd(float*, float) = delete;
 void atomicAdd(double*, double) = delete;
 
-// ---- numbers --------------------------------------------------------------------------------------------------------
+// ---- numbers ------------------------------------------------------------------------------------
 inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
 inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }  // from 1
-inline unsigned __umulhi(unsigned x, unsigned y) { return static_cast<unsigned>((uint64_t{x} * y) >> 32); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
-inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 
-template <class T>
-T __ldg(const T* at) {
-  return *at;
-}
-
-// glibc's headers declare functions of these names, which are not there.
+// glibc's headers declare a function of this name, which is not there.
 #define __expf(x) expf(x)
-#define __logf(x) logf(x)
-inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 
 #define NMT_MIN_MAX(T)                                \
   constexpr T min(T x, T y) { return y < x ? y : x; } \
