@@ -24,7 +24,6 @@ struct Fill {
   float value;
 
   std::vector<Spec> infer(std::span<const Spec>) const { return {spec}; }
-  void backward(Backprop&) const {}
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   bool operator==(const Fill&) const = default;

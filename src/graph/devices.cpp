@@ -1,4 +1,4 @@
-// The only place that knows whether nmt was built with CUDA.
+// Backends by their names, in builds with CUDA and without.
 #include <algorithm>
 #include <charconv>
 #include <tuple>

@@ -133,7 +133,6 @@ class Backprop {
   Expr input(int i) const {
     return {&graph_, graph_.nodes()[static_cast<size_t>(node_)].inputs[static_cast<size_t>(i)]};
   }
-  int inputs() const { return static_cast<int>(graph_.nodes()[static_cast<size_t>(node_)].inputs.size()); }
   Expr output(int o) const { return {&graph_, {node_, o}}; }
   Expr gradient(int o = 0) const;  // empty where nothing depends on the output
   bool is_seed(int o = 0) const;   // the gradient of output o is exactly 1: it is the loss itself

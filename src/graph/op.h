@@ -30,9 +30,10 @@ inline constexpr bool kHaveCuda = true;
 inline constexpr bool kHaveCuda = false;
 #endif
 
-// An op is a trivially copyable value with its attributes. It has a name, says what it makes, appends its gradient to
-// the graph and computes on the CPU; in a build with CUDA also on a device: void cuda(const Launch&) const.
-// Optional members, found by name:
+// An op is a trivially copyable value with its attributes. It has a name, says what it makes and computes on the CPU;
+// in a build with CUDA also on a device: void cuda(const Launch&) const. Optional members, found by name:
+//   void backward(Backprop& b) const                     appends its gradient to the graph; ops without are for
+//                                                        gradients and for decoding
 //   int64_t scratch(std::span<const Spec> in) const      bytes of working memory of cpu()
 //   int64_t cuda_scratch(std::span<const Spec> in) const the same of cuda()
 //   int in_place() const                                 the input whose memory output 0 may take over
@@ -40,10 +41,9 @@ inline constexpr bool kHaveCuda = false;
 //   apart
 template <class T>
 concept OpType = std::is_trivially_copyable_v<T> && sizeof(T) <= 64 &&
-                 requires(const T& op, std::span<const Spec> in, Backprop& b, const Launch& l) {
+                 requires(const T& op, std::span<const Spec> in, const Launch& l) {
   { T::kName } -> std::convertible_to<std::string_view>;
   { op.infer(in) } -> std::same_as<std::vector<Spec>>;
-  op.backward(b);
   op.cpu(l);
   { op == op } -> std::convertible_to<bool>;
 };
@@ -101,7 +101,12 @@ class Op {
   static constexpr Table kTable = {
       T::kName,
       [](const void* op, std::span<const Spec> in) { return cast<T>(op).infer(in); },
-      [](const void* op, Backprop& b) { cast<T>(op).backward(b); },
+      [](const void* op, Backprop& b) {
+        if constexpr (requires { cast<T>(op).backward(b); })
+          cast<T>(op).backward(b);
+        else
+          check(false, "{} has no gradient", T::kName);
+      },
       [](const void* op, const Launch& l) { cast<T>(op).cpu(l); },
       [](const void* op, const Launch& l) {
         if constexpr (kHaveCuda && requires { cast<T>(op).cuda(l); })

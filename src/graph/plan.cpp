@@ -4,12 +4,9 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/math.h"
 
 namespace nmt {
 namespace {
-
-int64_t aligned(int64_t bytes) { return round_up(bytes, Plan::kAlign); }
 
 // Free ranges of the arena, by offset; neighbours are joined. A request takes the smallest range that holds it.
 class FreeRanges {

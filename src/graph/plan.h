@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/math.h"
 #include "graph/graph.h"
 
 namespace nmt {
@@ -39,6 +40,8 @@ struct Plan {
   int64_t bytes = 0;  // of the arena
 
   static constexpr int64_t kAlign = 64;
+  static constexpr int64_t aligned(int64_t bytes) { return round_up(bytes, kAlign); }
+  static constexpr int64_t f32_bytes(int64_t elements) { return aligned(elements * int64_t{sizeof(float)}); }
 
   // `outputs` keep their memory to the end; every other tensor's memory is free after its last use. Working memory is
   // that of the host's or of a device's kernels.

@@ -80,10 +80,6 @@ std::vector<Spec> AdditiveAttentionGradient::infer(std::span<const Spec> in) con
   return {in[0], in[1], in[2], in[3]};
 }
 
-void AdditiveAttentionGradient::backward(Backprop&) const {
-  check(false, "{}: the gradient of a gradient is not taken", kName);
-}
-
 int64_t AdditiveAttentionGradient::scratch(std::span<const Spec> in) const {
   return (in[4].shape[0] - 1) * in[3].shape.elements() * static_cast<int64_t>(sizeof(float));
 }
@@ -107,8 +103,6 @@ std::vector<Spec> CachedAdditiveAttention::infer(std::span<const Spec> in) const
         "{}: caches {} and {}, w {}", kName, in[1].shape.str(), in[2].shape.str(), in[3].shape.str());
   return {{{in[0].shape[0], values}, in[0].dtype}};
 }
-
-void CachedAdditiveAttention::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
 double CachedAdditiveAttention::flops(std::span<const Tensor> in) const {
   return cached_pairs_seen(in[6], window) * static_cast<double>(4 * in[1].shape()[1] + 2 * in[2].shape()[1]);

@@ -40,7 +40,6 @@ struct AdditiveAttentionGradient {
   AdditiveAttention forward;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   int64_t scratch(std::span<const Spec> in) const;
   double flops(std::span<const Tensor> in) const { return 2.5 * forward.flops(in); }
@@ -52,7 +51,6 @@ struct CachedAdditiveAttention {  // inputs: qkv, key_cache, value_cache, w, slo
   int window;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   double flops(std::span<const Tensor> in) const;
   bool operator==(const CachedAdditiveAttention&) const = default;

@@ -35,10 +35,6 @@ Expr attention(Expr q, Expr k, Expr v, int heads, const Segments& segments, KeyM
   return weigh_values(attention_weights(q, k, heads, segments, mask, factor), v, segments, rate);
 }
 
-void AttentionGradient::backward(Backprop&) const {
-  check(false, "{}: the gradient of a gradient is not taken", kName);
-}
-
 std::vector<Spec> AttentionOp::infer(std::span<const Spec> in) const {
   const auto fits = [&](const Spec& x, int column, int width) {
     return x.shape.rank() == 2 && x.dtype == in[0].dtype && column >= 0 && column + heads * width <= x.shape[1];
@@ -163,8 +159,6 @@ std::vector<Spec> CachedAttention::infer(std::span<const Spec> in) const {
         in[1].shape.str(), in[2].shape.str());
   return {{{in[0].shape[0], values}, in[0].dtype}};
 }
-
-void CachedAttention::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
 double CachedAttention::flops(std::span<const Tensor> in) const {
   return 2.0 * cached_pairs_seen(in[5], window) * static_cast<double>(in[1].shape()[1] + in[2].shape()[1]);

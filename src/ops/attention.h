@@ -63,7 +63,6 @@ struct AttentionGradient {
   Sources sources;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   int64_t cuda_scratch(std::span<const Spec> in) const;
@@ -84,7 +83,6 @@ struct CachedAttention {
   float factor;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   double flops(std::span<const Tensor> in) const;

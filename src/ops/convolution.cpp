@@ -67,10 +67,6 @@ std::vector<Spec> NeighboursGradient::infer(std::span<const Spec> in) const {
   return {{{in[0].shape[0], in[0].shape[1] / count}, in[0].dtype}};
 }
 
-void NeighboursGradient::backward(Backprop&) const {
-  check(false, "{}: the gradient of a gradient is not taken", kName);
-}
-
 void NeighboursGradient::cpu(const Launch& l) const {
   const Tensor &dy = l.in[0], &dx = l.out[0];
   const auto* begins = l.in[1].as<int32_t>();
@@ -88,8 +84,6 @@ std::vector<Spec> CachedNeighbours::infer(std::span<const Spec> in) const {
   check_cache(kName, in[0], in[1], in[2], in[3], in[4]);
   return {{{in[0].shape[0], in[0].shape[1] * count}, in[0].dtype}};
 }
-
-void CachedNeighbours::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
 void CachedNeighbours::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &cache = l.in[1], &y = l.out[0];

@@ -29,7 +29,6 @@ struct NeighboursGradient {  // inputs: the gradient of y, begin
   int first, count;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   bool operator==(const NeighboursGradient&) const = default;
 };
@@ -39,7 +38,6 @@ struct CachedNeighbours {  // inputs: x, cache, slot, entry, length
   int count;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   bool operator==(const CachedNeighbours&) const = default;
 };

@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels.h"
 #include "base/aligned.h"
 #include "base/error.h"
-#include "base/math.h"
+#include "graph/plan.h"
 #include "graph/runtime.h"
 
 namespace nmt {
@@ -21,10 +21,6 @@ int64_t logit_rows(int64_t width, const cpu::PackedMatrix& weight) {
   constexpr int64_t kCachedWeight = 8 << 20, kCachedLogits = 1 << 18;
   return weight.bytes() <= kCachedWeight ? std::clamp<int64_t>(kCachedLogits / width, 32, 256) : 128;
 }
-
-int64_t aligned(int64_t bytes) { return round_up(bytes, Plan::kAlign); }
-
-int64_t f32_bytes(int64_t elements) { return aligned(elements * static_cast<int64_t>(sizeof(float))); }
 
 float total(const float* loss, int64_t rows, float weight) {
   double sum = 0;
@@ -56,7 +52,7 @@ std::vector<Spec> CrossEntropy::infer(std::span<const Spec> in) const {
 }
 
 int64_t CrossEntropy::scratch(std::span<const Spec> in) const {
-  return f32_bytes(in[0].shape.elements()) + f32_bytes(in[0].shape[0]);
+  return Plan::f32_bytes(in[0].shape.elements()) + Plan::f32_bytes(in[0].shape[0]);
 }
 
 void CrossEntropy::cpu(const Launch& l) const {
@@ -64,7 +60,7 @@ void CrossEntropy::cpu(const Launch& l) const {
   const int64_t rows = logits.shape()[0], width = logits.shape()[1];
   check_labels(l.in[1], width);
   auto* wide = reinterpret_cast<float*>(l.scratch);
-  auto* loss = reinterpret_cast<float*>(l.scratch + f32_bytes(rows * width));
+  auto* loss = reinterpret_cast<float*>(l.scratch + Plan::f32_bytes(rows * width));
   cpu::convert(logits.dtype(), logits.data, DType::kF32, wide, rows * width);
   cpu::cross_entropy(DType::kF32, {0, rows}, width, wide, l.in[1].as<int32_t>(), smoothing, 1, loss,
                      l.out[1].as<float>(), nullptr);
@@ -75,19 +71,15 @@ void CrossEntropy::backward(Backprop& b) const {
   b.add(0, b.graph().append(CrossEntropyGradient{smoothing}, {b.input(0), b.input(1), b.input(2), b.gradient()}));
 }
 
-void CrossEntropyGradient::backward(Backprop&) const {
-  check(false, "{}: the gradient of a gradient is not taken", kName);
-}
-
 int64_t CrossEntropyGradient::scratch(std::span<const Spec> in) const {
-  return f32_bytes(in[0].shape.elements()) + f32_bytes(in[0].shape[0]);
+  return Plan::f32_bytes(in[0].shape.elements()) + Plan::f32_bytes(in[0].shape[0]);
 }
 
 void CrossEntropyGradient::cpu(const Launch& l) const {
   const Tensor& logits = l.in[0];
   const int64_t rows = logits.shape()[0], width = logits.shape()[1];
   auto* wide = reinterpret_cast<float*>(l.scratch);
-  auto* loss = reinterpret_cast<float*>(l.scratch + f32_bytes(rows * width));
+  auto* loss = reinterpret_cast<float*>(l.scratch + Plan::f32_bytes(rows * width));
   cpu::convert(logits.dtype(), logits.data, DType::kF32, wide, rows * width);
   cpu::cross_entropy(logits.dtype(), {0, rows}, width, wide, l.in[1].as<int32_t>(), smoothing,
                      *l.in[2].as<float>() * *l.in[3].as<float>(), loss, nullptr, l.out[0].data);
@@ -119,8 +111,9 @@ void ProjectCrossEntropy::backward(Backprop& b) const {
 
 int64_t ProjectCrossEntropy::scratch(std::span<const Spec> in) const {
   const int64_t rows = in[0].shape[0], width = in[1].shape[0];
-  int64_t bytes = f32_bytes(rows);
-  if (gradients) bytes += aligned(std::min(rows, kGradientRows) * width * static_cast<int64_t>(size_of(in[0].dtype)));
+  int64_t bytes = Plan::f32_bytes(rows);
+  if (gradients)
+    bytes += Plan::aligned(std::min(rows, kGradientRows) * width * static_cast<int64_t>(size_of(in[0].dtype)));
   return bytes;
 }
 
@@ -133,7 +126,7 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
   const auto* labels = l.in[2].as<int32_t>();
   const float weight = *l.in[3].as<float>();
   auto* loss = reinterpret_cast<float*>(l.scratch);
-  std::byte* dlogits = l.scratch + f32_bytes(rows);
+  std::byte* dlogits = l.scratch + Plan::f32_bytes(rows);
   const auto& packed = l.runtime.packed(w, t, false);
   const auto size = static_cast<int64_t>(size_of(t));
   for (int64_t chunk = 0; chunk < rows; chunk += kGradientRows) {

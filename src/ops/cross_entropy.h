@@ -27,7 +27,6 @@ struct CrossEntropyGradient {  // inputs: logits, labels, weight, gradient of th
   float smoothing;
 
   std::vector<Spec> infer(std::span<const Spec> in) const { return {in[0]}; }
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   int64_t cuda_scratch(std::span<const Spec> in) const;

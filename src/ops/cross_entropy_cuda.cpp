@@ -2,6 +2,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "graph/backend_cuda.h"
+#include "graph/plan.h"
 #include "ops/cross_entropy.h"
 #include "ops/logits_cuda.h"
 
@@ -14,7 +15,7 @@ void CrossEntropy::cuda(const Launch& l) const {
   const int64_t rows = logits.shape()[0], width = logits.shape()[1];
   const auto stream = CudaBackend::of(l).stream();
   auto* wide = reinterpret_cast<float*>(l.scratch);
-  auto* loss = reinterpret_cast<float*>(l.scratch + f32_bytes(rows * width));
+  auto* loss = reinterpret_cast<float*>(l.scratch + Plan::f32_bytes(rows * width));
   const auto* weight = l.in[2].as<float>();
   cuda::convert(stream, logits.dtype(), logits.data, DType::kF32, wide, rows * width);
   cuda::cross_entropy(stream, DType::kF32, rows, width, wide, l.in[1].as<int32_t>(), smoothing, weight, nullptr, loss,
@@ -35,9 +36,9 @@ void CrossEntropyGradient::cuda(const Launch& l) const {
 }
 
 int64_t ProjectCrossEntropy::cuda_scratch(std::span<const Spec> in) const {
-  const int64_t rows = in[0].shape[0], width = in[1].shape[0], chunk = logit_rows(rows, width);
-  int64_t bytes = f32_bytes(rows) + f32_bytes(chunk * width);
-  if (gradients) bytes += aligned_bytes(chunk * width * static_cast<int64_t>(size_of(in[0].dtype)));
+  const int64_t rows = in[0].shape[0], width = in[1].shape[0], chunk = device_logit_rows(rows, width);
+  int64_t bytes = Plan::f32_bytes(rows) + Plan::f32_bytes(chunk * width);
+  if (gradients) bytes += Plan::aligned(chunk * width * static_cast<int64_t>(size_of(in[0].dtype)));
   return bytes;
 }
 
@@ -45,12 +46,12 @@ void ProjectCrossEntropy::cuda(const Launch& l) const {
   const Tensor &x = l.in[0], &w = l.in[1];
   const DType t = x.dtype();
   const int64_t rows = x.shape()[0], depth = x.shape()[1], width = w.shape()[0];
-  const int64_t chunk = logit_rows(rows, width);
+  const int64_t chunk = device_logit_rows(rows, width);
   auto& backend = CudaBackend::of(l);
   const auto stream = backend.stream();
   auto* loss = reinterpret_cast<float*>(l.scratch);
-  auto* logits = reinterpret_cast<float*>(l.scratch + f32_bytes(rows));
-  void* dlogits = gradients ? l.scratch + f32_bytes(rows) + f32_bytes(chunk * width) : nullptr;
+  auto* logits = reinterpret_cast<float*>(l.scratch + Plan::f32_bytes(rows));
+  void* dlogits = gradients ? l.scratch + Plan::f32_bytes(rows) + Plan::f32_bytes(chunk * width) : nullptr;
   const auto* weight = l.in[3].as<float>();
   for (int64_t first = 0; first < rows; first += chunk) {
     const int64_t count = std::min(chunk, rows - first);

@@ -52,8 +52,6 @@ std::vector<Spec> UnaryGradient::infer(std::span<const Spec> in) const {
   return like(kName, in[1]);
 }
 
-void UnaryGradient::backward(Backprop&) const { check(false, "{}: the gradient of a gradient is not taken", kName); }
-
 void UnaryGradient::cpu(const Launch& l) const {
   const auto kernel = kind == UnaryKind::kRelu   ? cpu::relu_backward
                       : kind == UnaryKind::kGelu ? cpu::gelu_backward

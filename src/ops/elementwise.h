@@ -41,7 +41,6 @@ struct UnaryGradient {
   UnaryKind kind;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   int in_place() const { return 1; }

@@ -31,7 +31,6 @@ struct EmbedGradient {
   uint32_t place;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop&) const {}
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   int64_t cuda_scratch(std::span<const Spec> in) const;

@@ -35,7 +35,6 @@ struct LinearWeightGradient {
   static constexpr std::string_view kName = "linear_weight_gradient";
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop&) const {}
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   double flops(std::span<const Tensor> in) const {

@@ -55,8 +55,6 @@ std::vector<Spec> SoftmaxGradient::infer(std::span<const Spec> in) const {
   return {in[1]};
 }
 
-void SoftmaxGradient::backward(Backprop&) const { check(false, "{}: the gradient of a gradient is not taken", kName); }
-
 void SoftmaxGradient::cpu(const Launch& l) const {
   const Tensor& dx = l.out[0];
   over_rows(l, dx.spec, [&](cpu::Rows rows, int64_t width) {
@@ -98,10 +96,6 @@ std::vector<Spec> LayerNormGradient::infer(std::span<const Spec> in) const {
   const Spec none{{0}, in[0].dtype};
   const Spec parameter{{in[0].shape.dim(-1)}, DType::kF32};
   return {in[0], rate > 0 ? in[0] : none, parameter, parameter};
-}
-
-void LayerNormGradient::backward(Backprop&) const {
-  check(false, "{}: the gradient of a gradient is not taken", kName);
 }
 
 int64_t LayerNormGradient::scratch(std::span<const Spec> in) const {

@@ -29,7 +29,6 @@ struct SoftmaxGradient {  // inputs: y, dy
   bool log = false;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   int in_place() const { return 1; }
@@ -62,7 +61,6 @@ struct LayerNormGradient {
   uint32_t place;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   int64_t cuda_scratch(std::span<const Spec> in) const;

@@ -75,8 +75,6 @@ std::vector<Spec> ProjectTopK::infer(std::span<const Spec> in) const {
   return {{{in[0].shape[0], k}, DType::kF32}, {{in[0].shape[0], k}, DType::kI32}};
 }
 
-void ProjectTopK::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
-
 void ProjectTopK::cpu(const Launch& l) const {
   if (l.in.size() > 2) return masked(l);
   const Tensor& x = l.in[0];

@@ -2,7 +2,8 @@
 
 #include "graph/graph.h"
 
-// The most probable ids of an output layer, for decoding: its logits never exist as a whole.
+// The most probable ids of an output layer, for decoding: its logits exist by tiles or, on a device, by rows that fill
+// it.
 namespace nmt {
 
 // The k most probable ids of softmax(x w^T) in each row, x [rows, d], w [vocabulary, d]. Output 0: log-probabilities,
@@ -18,7 +19,6 @@ struct ProjectTopK {  // inputs: x, w, and a mask or none
   int k;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   int64_t cuda_scratch(std::span<const Spec> in) const;

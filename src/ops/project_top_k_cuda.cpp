@@ -2,6 +2,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "graph/backend_cuda.h"
+#include "graph/plan.h"
 #include "ops/logits_cuda.h"
 #include "ops/project_top_k.h"
 
@@ -9,12 +10,12 @@ namespace nmt {
 
 int64_t ProjectTopK::cuda_scratch(std::span<const Spec> in) const {
   const int64_t rows = in[0].shape[0], width = in[1].shape[0];
-  return f32_bytes(logit_rows(rows, width) * width);
+  return Plan::f32_bytes(device_logit_rows(rows, width) * width);
 }
 
 void ProjectTopK::cuda(const Launch& l) const {
   const int64_t rows = l.in[0].shape()[0], width = l.in[1].shape()[0];
-  const int64_t chunk = logit_rows(rows, width);
+  const int64_t chunk = device_logit_rows(rows, width);
   const bool masked = l.in.size() > 2;
   const int64_t mask_bytes = masked ? l.in[2].shape()[1] : 0;
   auto* logits = reinterpret_cast<float*>(l.scratch);

@@ -69,10 +69,6 @@ std::vector<Spec> RecurrenceGradient::infer(std::span<const Spec> in) const {
   return {in[0]};
 }
 
-void RecurrenceGradient::backward(Backprop&) const {
-  check(false, "{}: the gradient of a gradient is not taken", kName);
-}
-
 void RecurrenceGradient::cpu(const Launch& l) const {
   const Tensor& h = l.in[0];
   l.runtime.pool().parallel_for(l.in[3].elements() - 1, kTogether, [&](int64_t begin, int64_t end) {
@@ -88,8 +84,6 @@ std::vector<Spec> RecurrentStep::infer(std::span<const Spec> in) const {
   check_cache(kName, in[0], in[2], in[3], in[4], in[5]);
   return {in[0]};
 }
-
-void RecurrentStep::backward(Backprop&) const { check(false, "{}: decoding has no gradient", kName); }
 
 void RecurrentStep::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &cache = l.in[2], &h = l.out[0];

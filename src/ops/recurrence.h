@@ -29,7 +29,6 @@ struct RecurrenceGradient {  // inputs: h, its gradient, u, begin; the output is
   bool reversed;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   double flops(std::span<const Tensor> in) const;
   bool operator==(const RecurrenceGradient&) const = default;
@@ -39,7 +38,6 @@ struct RecurrentStep {  // inputs: x, u, cache, slot, entry, length
   static constexpr std::string_view kName = "recurrent_step";
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   double flops(std::span<const Tensor> in) const;
   bool operator==(const RecurrentStep&) const = default;
