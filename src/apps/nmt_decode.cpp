@@ -12,13 +12,13 @@
 #include "config/app.h"
 #include "config/threads.h"
 #include "decode/attention_output.h"
-#include "decode/line_queue.h"
 #include "decode/line_translator.h"
 #include "io/model_file.h"
 #include "nn/model.h"
+#include "text/line_queue.h"
 #include "text/linear_tree.h"
+#include "text/split_words.h"
 #include "text/text_reader.h"
-#include "text/words_merges.h"
 
 namespace nmt {
 namespace {
@@ -30,7 +30,7 @@ struct DecodeOptions {
   SearchOptions search;
   AttentionOptions attention;
   LineLimits batch;
-  int maxi_batch = 1000, threads = 0;
+  int threads = 0;
   std::vector<std::string> devices = {"auto"};
   bool free_trees = false, scores = false, quiet = false, profile = false;
 
@@ -55,8 +55,6 @@ struct DecodeOptions {
     o.add("free-trees", free_trees, "Let a parser write any tokens, which need be no tree of the line's words");
     attention.declare(o);
     batch.declare(o);
-    o.add("maxi-batch", maxi_batch, "Lines read ahead and sorted by length; fewer where no more are there yet")
-        .range(1, 1e7);
     o.group("Computing");
     declare_devices(o, devices);
     declare_threads(o, threads);
@@ -265,13 +263,14 @@ void decode(DecodeOptions options, Options& declared) {
   log::set_quiet(options.quiet);
   const std::string input = options.input == "-" ? "standard input" : options.input;
   AtomicFile output(options.output);
-  LineQueue queue(options.input, static_cast<size_t>(options.maxi_batch));
   std::unique_ptr<TextReader> targets;
   if (!options.score_targets.empty()) targets = std::make_unique<TextReader>(options.score_targets, OnNul::kReplace);
 
   const bool int8 = options.precision == "int8";  // computed on the CPU only
   const std::vector<std::string> automatic = {"auto"}, cpu = {"cpu"};
   const auto backends = backends_of(int8 && options.devices == automatic ? cpu : options.devices);
+  const LineLimits limits = options.batch.filled_in(backends.front()->on_host(), options.search.beam);
+  LineQueue queue(options.input, static_cast<size_t>(limits.lines));
   Models models(options);
   const std::vector<Scorer> scorers = models.load(backends.front());
   const Vocabularies vocabularies = models.vocabularies(options.vocabs);

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "text/words_merges.h"
+#include "text/split_words.h"
 
 namespace nmt {
 namespace {
@@ -18,27 +18,51 @@ std::vector<size_t> by_falling_length(std::span<const std::vector<int32_t>> sent
   return order;
 }
 
+// On the host more make matrix products hardly faster, and more sentences' caches take more memory. A device wants to
+// be filled (its numbers were never measured).
+struct Usual {
+  int sentences, hypotheses, words, lines;
+};
+constexpr Usual kHost{96, 384, 4000, 1000}, kDevice{1024, 4096, 40000, 10000};
+
 }  // namespace
 
 void LineLimits::declare(Options& o) {
+  const auto usual = [](const char* what, int Usual::*number) {
+    return fmt::format("{}; 0: {}, on GPUs {}", what, kHost.*number, kDevice.*number);
+  };
   o.group("Batches (no result depends on them)");
   o.add("mini-batch", sentences,
-        fmt::format("Sentences translated together; 0: {}, or as many as have {} hypotheses", kSentences, kHypotheses))
+        usual("Sentences translated together", &Usual::sentences) +
+            fmt::format(", or as many as have {} and {} hypotheses", kHost.hypotheses, kDevice.hypotheses))
       .range(0, 1e6);
   o.add("mini-batch-words", words,
-        "Source tokens translated together, at most (a longer line is alone; for nmt-train, it limits both sides)")
-      .range(1, 1e9);
+        usual("Source tokens translated together, at most (a longer line is alone)", &Usual::words))
+      .range(0, 1e9);
+  o.add("maxi-batch", lines,
+        usual("Lines read ahead and sorted by length; fewer where no more are there yet", &Usual::lines))
+      .range(0, 1e7);
   o.add("max-length", max_length,
         "Source tokens of a line; what is longer is cut there, with a warning (nmt-train skips such pairs)")
       .range(1, 1e6);
 }
 
+LineLimits LineLimits::filled_in(bool on_host, int beam) const {
+  const Usual& usual = on_host ? kHost : kDevice;
+  LineLimits all = *this;
+  if (all.sentences == 0) all.sentences = std::clamp(usual.hypotheses / beam, 1, usual.sentences);
+  if (all.words == 0) all.words = usual.words;
+  if (all.lines == 0) all.lines = usual.lines;
+  return all;
+}
+
 LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
                                std::string input)
-    : decoder_(decoder), source_(source), target_(target), limits_(limits), input_(std::move(input)) {
-  if (limits_.sentences == 0)
-    limits_.sentences = std::clamp(LineLimits::kHypotheses / decoder.options().beam, 1, LineLimits::kSentences);
-}
+    : decoder_(decoder),
+      source_(source),
+      target_(target),
+      limits_(limits.filled_in(decoder.runtime().backend()->on_host(), decoder.options().beam)),
+      input_(std::move(input)) {}
 
 std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view line, int64_t number,
                                             const char* side) {

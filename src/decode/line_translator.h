@@ -10,16 +10,15 @@
 
 namespace nmt {
 
-// How many sentences are worked on together; no result depends on it.
+// How much is worked on together; no result depends on it.
 struct LineLimits {
-  // More make matrix products hardly faster, and more sentences' caches take more memory.
-  static constexpr int kHypotheses = 384, kSentences = 96;
-
-  int sentences = 0;      // 0: kSentences, or as many as have kHypotheses
-  int words = 4000;       // source tokens
-  int max_length = 1000;  // source tokens of a line; what is longer is cut there, with a warning
+  int sentences = 0, words = 0;  // words: source tokens
+  int lines = 0;                 // read ahead and sorted by length
+  int max_length = 1000;         // source tokens of a line; what is longer is cut there, with a warning
 
   void declare(Options& options);
+  // With what suits the host, or a device, in place of zeros.
+  LineLimits filled_in(bool on_host, int beam) const;
 };
 
 struct Translation {

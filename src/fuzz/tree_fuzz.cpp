@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "text/linear_tree.h"
-#include "text/words_merges.h"
+#include "text/split_words.h"
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "text/split_words.h"
 
 namespace nmt {
 namespace {
@@ -22,11 +23,8 @@ int32_t take_number(std::string_view& text) {
 }  // namespace
 
 WordAlignment WordAlignment::parse(std::string_view line, bool possible_allowed, const std::string& where) {
-  constexpr std::string_view kSpace = " \t\r";
   WordAlignment alignment;
-  for (size_t begin = line.find_first_not_of(kSpace); begin != line.npos;) {
-    const size_t end = std::min(line.find_first_of(kSpace, begin), line.size());
-    const std::string_view word = line.substr(begin, end - begin);
+  for (const std::string_view word : split_words(line)) {
     std::string_view rest = word;
     const int32_t source = take_number(rest);
     const char mark = rest.empty() ? '\0' : rest[0];
@@ -34,13 +32,12 @@ WordAlignment WordAlignment::parse(std::string_view line, bool possible_allowed,
     const int32_t target = take_number(rest);
     const bool whole = source >= 0 && target >= 0 && rest.empty();
     require(whole && (mark == '-' || mark == '?'),
-            "{}{}: '{}' is no link; links are SOURCE-TARGET, numbers of words from 0, as 0-1{}", where, begin + 1, word,
-            possible_allowed ? ", or 0?1 where they are possible, not sure" : "");
+            "{}{}: '{}' is no link; links are SOURCE-TARGET, numbers of words from 0, as 0-1{}", where,
+            word.data() - line.data() + 1, word, possible_allowed ? ", or 0?1 where they are possible, not sure" : "");
     require(mark == '-' || possible_allowed, "{}{}: '{}' is a possible link, which only a reference has; write {}-{}",
-            where, begin + 1, word, source, target);
+            where, word.data() - line.data() + 1, word, source, target);
     alignment.possible.emplace(source, target);
     if (mark == '-') alignment.sure.emplace(source, target);
-    begin = line.find_first_not_of(kSpace, end);
   }
   return alignment;
 }

@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "metrics/brackets.h"
+#include "text/split_words.h"
 #include "text/text_reader.h"
-#include "text/words_merges.h"
 
 namespace nmt {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "text/words_merges.h"
+#include "text/split_words.h"
 
 namespace nmt {
 namespace {

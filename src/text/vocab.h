@@ -38,16 +38,14 @@ class Vocab {
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
 
   // The text of ids, always one line; control pieces (end of sentence, padding) give none, so trailing ones need not be
-  // removed.
+  // removed. decode(encode(text)) is the text normalised whenever encode(text) is without unk_id(); how depends on the
+  // kind and is said at each class.
   // Throws UserError for an id outside [0, size()).
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
 
-  // What the vocabulary keeps of a text: decode(encode(text)) == normalize(text) whenever encode(text) is without
-  // unk_id(). Which normalisation that is depends on the kind and is said at each class.
-  virtual std::string normalize(std::string_view text) const = 0;
-
   // For each id the number, from 0, of the word that its piece belongs to, or begins in; -1 for a control piece. Words
-  // are what white space separates in normalize(text) (WordPiece: what basic_words gives).
+  // are what spaces separate in decode(ids), save those that it puts around an unknown piece (WordPiece: what
+  // basic_words gives).
   virtual std::vector<int32_t> words_of(std::span<const int32_t> ids) const = 0;
 
   virtual std::string piece(int id) const = 0;         // throws UserError for an id outside [0, size())

@@ -9,13 +9,9 @@
 #include "text/vocab_sentencepiece_model.h"
 
 namespace nmt {
-namespace sp = sentencepiece;
-
-struct SentencePieceVocab::Processors {
-  sp::SentencePieceProcessor pieces, normalizer;
-};
-
 namespace {
+
+namespace sp = sentencepiece;
 
 void check_status(const sp::util::Status& status) {
   if (!status.ok()) fail("SentencePiece: {}", status.error_message());
@@ -31,44 +27,31 @@ SentencePieceVocab::~SentencePieceVocab() = default;
 
 SentencePieceVocab::SentencePieceVocab(std::string file, const std::string& name) : Vocab(std::move(file)) {
   const auto model = SentencePieceModel::parse(bytes(), name);
-  auto processors = std::make_unique<Processors>();
-  for (const auto& [processor, serialised] :
-       {std::pair{&processors->pieces, bytes()}, std::pair{&processors->normalizer, model.normalizer_model()}}) {
-    const auto status = processor->LoadFromSerializedProto(serialised);
-    require(status.ok(), "{} is damaged: {}", name, status.error_message());
-  }
-  size_ = processors->pieces.GetPieceSize();
-  eos_ = processors->pieces.eos_id();
-  unk_ = processors->pieces.unk_id();
+  auto processor = std::make_unique<sp::SentencePieceProcessor>();
+  const auto status = processor->LoadFromSerializedProto(bytes());
+  require(status.ok(), "{} is damaged: {}", name, status.error_message());
+  size_ = processor->GetPieceSize();
+  eos_ = processor->eos_id();
+  unk_ = processor->unk_id();
   require(eos_ >= 0 && eos_ < size_, "{} has no end-of-sentence piece: train it with one (spm_train --eos_id=1)", name);
   require(unk_ >= 0 && unk_ < size_, "{} has no unknown piece", name);
   type_ = std::vector{"unigram", "bpe", "word", "char"}[model.kind - 1];
   properties_ = {{"normalization", std::string(model.rule)}, {"byte fallback", model.byte_fallback ? "yes" : "no"}};
-  processors_ = std::move(processors);
+  processor_ = std::move(processor);
 }
 
 std::vector<int32_t> SentencePieceVocab::encode(std::string_view text) const {
   std::vector<int> ids;
-  check_status(is_valid_utf8(text) ? processors_->pieces.Encode(text, &ids)
-                                   : processors_->pieces.Encode(repair_utf8(text), &ids));
+  check_status(is_valid_utf8(text) ? processor_->Encode(text, &ids) : processor_->Encode(repair_utf8(text), &ids));
   return ids;
 }
 
 std::string SentencePieceVocab::decode(std::span<const int32_t> ids) const {
   for (const int32_t id : ids) check_id(id);
   std::string text;
-  check_status(processors_->pieces.Decode(std::vector<int>(ids.begin(), ids.end()), &text));
+  check_status(processor_->Decode(std::vector<int>(ids.begin(), ids.end()), &text));
   std::ranges::replace(text, '\n', ' ');  // a byte piece must not make two lines of one
   return text;
-}
-
-std::string SentencePieceVocab::normalize(std::string_view text) const {
-  std::vector<std::string> pieces;
-  std::string result;
-  check_status(processors_->normalizer.Encode(repair_utf8(text), &pieces));
-  check_status(processors_->normalizer.Decode(pieces, &result));
-  std::ranges::replace(result, '\n', ' ');
-  return result;
 }
 
 std::vector<int32_t> SentencePieceVocab::words_of(std::span<const int32_t> ids) const {
@@ -79,8 +62,8 @@ std::vector<int32_t> SentencePieceVocab::words_of(std::span<const int32_t> ids) 
   for (const int32_t id : ids) {
     check_id(id);
     words.push_back(-1);
-    if (processors_->pieces.IsControl(id)) continue;
-    const std::string& piece = processors_->pieces.IdToPiece(id);
+    if (processor_->IsControl(id)) continue;
+    const std::string& piece = processor_->IdToPiece(id);
     for (std::string_view rest = piece; !rest.empty();) {
       const bool space = rest.starts_with(kSpace);
       rest.remove_prefix(space ? kSpace.size() : 1);
@@ -96,12 +79,12 @@ std::vector<int32_t> SentencePieceVocab::words_of(std::span<const int32_t> ids) 
 
 std::string SentencePieceVocab::piece(int id) const {
   check_id(id);
-  return processors_->pieces.IdToPiece(id);
+  return processor_->IdToPiece(id);
 }
 
 int SentencePieceVocab::find(std::string_view piece) const {
-  const int id = processors_->pieces.PieceToId(piece);
-  return processors_->pieces.IdToPiece(id) == piece ? id : -1;
+  const int id = processor_->PieceToId(piece);
+  return processor_->IdToPiece(id) == piece ? id : -1;
 }
 
 }  // namespace nmt

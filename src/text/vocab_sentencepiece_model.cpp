@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -11,7 +14,11 @@
 namespace nmt {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
+enum PieceType { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+struct Piece {
+  std::string_view text;
+  int type = kNormal;
+};
 
 // A protocol buffer's fields, one after the other.
 class Fields {
@@ -116,20 +123,12 @@ bool safe_rules(std::string_view rules) {
   return true;
 }
 
-void append_message(std::string& out, int field, std::string_view message) {
-  out.push_back(static_cast<char>(field << 3 | 2));
-  size_t size = message.size();
-  for (; size >= 0x80; size >>= 7) out.push_back(static_cast<char>(size | 0x80));
-  out.push_back(static_cast<char>(size));
-  out += message;
-}
-
-SentencePieceModel::Piece parse_piece(std::string_view message, const std::string& name, size_t id) {
-  SentencePieceModel::Piece piece{.message = message, .text = {}};
+Piece parse_piece(std::string_view message, const std::string& name, size_t id) {
+  Piece piece;
   Fields field(message);
   while (field.next()) {
     if (field.is(1, 2)) piece.text = field.text;
-    if (field.is(3, 0)) piece.type = static_cast<int>(std::min<uint64_t>(field.value, 7));
+    if (field.is(3, 0)) piece.type = static_cast<int>(std::min<uint64_t>(field.value, kByte + 1));
     if (field.is(2, 5)) {
       const uint32_t bits = little_endian(field.text, 0);
       float score = 0;
@@ -137,7 +136,7 @@ SentencePieceModel::Piece parse_piece(std::string_view message, const std::strin
       require(std::isfinite(score), "{} is damaged: the score of piece {} is not a number", name, id);
     }
   }
-  require(!field.damaged() && piece.type >= 1 && piece.type <= 6, "{} is damaged: piece {}", name, id);
+  require(!field.damaged() && piece.type >= kNormal && piece.type <= kByte, "{} is damaged: piece {}", name, id);
   constexpr size_t kMaxBytes = 4096;
   require(!piece.text.empty() && piece.text.size() <= kMaxBytes && piece.text.find('\0') == piece.text.npos &&
               is_valid_utf8(piece.text),
@@ -156,10 +155,7 @@ void check_normalizer(std::string_view specification, std::string_view* rule, co
 }
 
 // Every prefix of a user-defined piece that is one, too, is a match of the library's search, which has room for 64.
-void check_user_defined(const std::vector<SentencePieceModel::Piece>& pieces, const std::string& name) {
-  std::unordered_set<std::string_view> defined;
-  for (const auto& piece : pieces)
-    if (piece.type == SentencePieceModel::kUserDefined) defined.insert(piece.text);
+void check_user_defined(const std::unordered_set<std::string_view>& defined, const std::string& name) {
   for (const auto& text : defined) {
     int matches = 0;
     for (size_t n = 1; n <= text.size(); ++n) matches += defined.contains(text.substr(0, n));
@@ -172,51 +168,36 @@ void check_user_defined(const std::vector<SentencePieceModel::Piece>& pieces, co
 SentencePieceModel SentencePieceModel::parse(std::string_view bytes, const std::string& name) {
   SentencePieceModel model;
   Fields field(bytes);
-  std::unordered_set<std::string_view> texts;
+  std::unordered_set<std::string_view> texts, user_defined;  // of the pieces
+  std::string_view trainer, normalizer, denormalizer;        // serialised specifications
   const auto once = [&](std::string_view& target) {
     require(target.data() == nullptr, "{} is damaged: a part of it is there twice", name);
     target = field.text;
   };
   while (field.next()) {
     if (field.is(1, 2)) {
-      model.pieces.push_back(parse_piece(field.text, name, model.pieces.size()));
-      const auto& text = model.pieces.back().text;
-      require(texts.insert(text).second, "{}: the piece '{}' is there twice", name, text);
+      const Piece piece = parse_piece(field.text, name, texts.size());
+      require(texts.insert(piece.text).second, "{}: the piece '{}' is there twice", name, piece.text);
+      if (piece.type == kUserDefined) user_defined.insert(piece.text);
     }
-    if (field.is(2, 2)) once(model.trainer);
-    if (field.is(3, 2)) once(model.normalizer);
-    if (field.is(5, 2)) once(model.denormalizer);
+    if (field.is(2, 2)) once(trainer);
+    if (field.is(3, 2)) once(normalizer);
+    if (field.is(5, 2)) once(denormalizer);
   }
   require(!field.damaged(), "{} is cut off or damaged: no more than {} pieces of a SentencePiece model can be read",
-          name, model.pieces.size());
-  require(!model.pieces.empty() && model.trainer.data() != nullptr && model.normalizer.data() != nullptr,
-          "{} is cut off: a SentencePiece model without its {}", name, model.pieces.empty() ? "pieces" : "settings");
-  Fields setting(model.trainer);
+          name, texts.size());
+  require(!texts.empty() && trainer.data() != nullptr && normalizer.data() != nullptr,
+          "{} is cut off: a SentencePiece model without its {}", name, texts.empty() ? "pieces" : "settings");
+  Fields setting(trainer);
   while (setting.next()) {
     if (setting.is(3, 0)) model.kind = static_cast<int>(std::min<uint64_t>(setting.value, 5));
     if (setting.is(35, 0)) model.byte_fallback = setting.value != 0;
   }
   require(!setting.damaged() && model.kind >= 1 && model.kind <= 4, "{} is damaged: its settings", name);
-  check_normalizer(model.normalizer, &model.rule, name);
-  check_normalizer(model.denormalizer, nullptr, name);
-  check_user_defined(model.pieces, name);
+  check_normalizer(normalizer, &model.rule, name);
+  check_normalizer(denormalizer, nullptr, name);
+  check_user_defined(user_defined, name);
   return model;
-}
-
-std::string SentencePieceModel::normalizer_model() const {
-  std::string bytes;
-  bool space = false;
-  for (const auto& piece : pieces) {
-    if (piece.type != kUnknown && piece.type != kUserDefined) continue;
-    append_message(bytes, 1, piece.message);
-    space = space || piece.text == kSpace;
-  }
-  if (!space) append_message(bytes, 1, "\x0A\x03\xE2\x96\x81");  // decoding makes spaces of known pieces only
-  // Of fields given twice the last one counts: model_type = CHAR, byte_fallback = false.
-  append_message(bytes, 2, std::string(trainer) + std::string("\x18\x04\x98\x02\x00", 5));
-  append_message(bytes, 3, normalizer);
-  if (denormalizer.data() != nullptr) append_message(bytes, 5, denormalizer);
-  return bytes;
 }
 
 }  // namespace nmt

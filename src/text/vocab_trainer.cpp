@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "text/split_words.h"
 #include "text/vocab_lines.h"
 #include "text/vocab_types.h"
 #include "text/words_merges.h"

@@ -14,8 +14,8 @@ namespace nmt {
 // such a piece, else [SEP].
 // The format does not say whether text is lower-cased: it is if no piece has an upper-case letter, and then accents are
 // removed, too, if no piece has one (so BERT's cased and uncased files are both treated as they were made).
-// normalize: join_words(basic_words(text)). The format keeps no spaces, so the text's own spaces around punctuation are
-// replaced by the usual ones.
+// Text is normalised to join_words(basic_words(text)): the format keeps no spaces, so the text's own ones around
+// punctuation are replaced by the usual ones.
 class WordPieceVocab : public Vocab {
  public:
   static constexpr std::string_view kUnknown = "[UNK]", kContinues = "##";
@@ -31,7 +31,6 @@ class WordPieceVocab : public Vocab {
   int unk_id() const override { return unk_; }
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
-  std::string normalize(std::string_view text) const override { return join_words(basic_words(text, casing_)); }
   std::vector<int32_t> words_of(std::span<const int32_t> ids) const override;
   std::string piece(int id) const override;
   int find(std::string_view piece) const override;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/lowercase.h"
+#include "text/split_words.h"
 
 namespace nmt {
 namespace {
@@ -132,11 +133,6 @@ std::string WordsVocab::decode(std::span<const int32_t> ids) const {
     if (id != eos_id()) tokens.push_back(words_[id]);
   }
   return style_.join ? join_bpe(tokens) : fmt::format("{}", fmt::join(tokens, " "));
-}
-
-std::string WordsVocab::normalize(std::string_view text) const {
-  const std::string cased = style_.lowercase ? lowercase(text) : repair_utf8(text);
-  return style_.join ? join_bpe(cased) : fmt::format("{}", fmt::join(split_words(cased), " "));
 }
 
 std::string WordsVocab::join(std::string_view text) const { return style_.join ? join_bpe(text) : std::string(text); }

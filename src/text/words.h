@@ -18,7 +18,7 @@ struct WordsStyle {
 // Words as they are separated by ASCII white space, or their pieces by a subword-nmt merges file.
 // Its file: a line `#nmt-words 1 words=N merges=M join=0|1 lowercase=0|1 attached=0|1`, N lines `word` or
 // `word<TAB>count` in order of their ids (the first two are <unk> and </s>), M lines `left right`.
-// normalize: lower-cases where the style says so, joins `@@ ` where it says so, puts one space between words.
+// Text is normalised: lower-cased where the style says so, `@@ ` joined where it says so, one space between words.
 class WordsVocab : public Vocab {
  public:
   static constexpr std::string_view kMagic = "#nmt-words";
@@ -37,7 +37,6 @@ class WordsVocab : public Vocab {
   int unk_id() const override { return 0; }
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
-  std::string normalize(std::string_view text) const override;
   std::string join(std::string_view text) const override;
   std::vector<int32_t> words_of(std::span<const int32_t> ids) const override;
   std::string piece(int id) const override;

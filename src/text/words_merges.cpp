@@ -7,12 +7,12 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/utf8.h"
+#include "text/split_words.h"
 
 namespace nmt {
 namespace {
 
 constexpr std::string_view kEndMark = "</w>";
-constexpr std::string_view kBlank = " \t\r\n\v\f";
 
 uint64_t key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
@@ -25,16 +25,6 @@ size_t character_bytes(char lead) {
 }
 
 }  // namespace
-
-std::vector<std::string_view> split_words(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (size_t begin = text.find_first_not_of(kBlank); begin != text.npos;) {
-    const size_t end = std::min(text.find_first_of(kBlank, begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = text.find_first_not_of(kBlank, end);
-  }
-  return words;
-}
 
 std::string join_bpe(std::string_view text) { return join_bpe(split_words(text)); }
 

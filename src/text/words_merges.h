@@ -12,10 +12,6 @@ namespace nmt {
 
 constexpr std::string_view kJoiner = "@@";  // ends every piece that continues in the next one
 
-// Words of a text: separated by ASCII white space (space, tab, carriage return, vertical tab, form feed, newline), none
-// empty. The results are parts of `text`.
-std::vector<std::string_view> split_words(std::string_view text);
-
 // Undoes `@@ ` splitting: a token that ends with `@@` loses it and is joined to the next one; what is left of `@@` at
 // the end of a word goes, too. Words come out separated by one space.
 std::string join_bpe(std::string_view text);

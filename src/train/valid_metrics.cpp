@@ -8,7 +8,7 @@
 #include "metrics/brackets.h"
 #include "metrics/chrf.h"
 #include "text/linear_tree.h"
-#include "text/words_merges.h"
+#include "text/split_words.h"
 
 namespace nmt {
 

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "decode/line_queue.h"
 #include "decode/line_translator.h"
 #include "model_fixture.h"
 #include "tests/catch.h"
 #include "tests/temp_folder.h"
+#include "text/line_queue.h"
 
 using namespace nmt;
 

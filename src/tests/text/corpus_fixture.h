@@ -36,7 +36,6 @@ class NumberVocab : public nmt::Vocab {
     return ids;
   }
   std::string decode(std::span<const int32_t> ids) const override { return fmt::format("{}", fmt::join(ids, " ")); }
-  std::string normalize(std::string_view text) const override { return std::string(text); }
   std::vector<int32_t> words_of(std::span<const int32_t> ids) const override {
     std::vector<int32_t> words(ids.size());
     std::iota(words.begin(), words.end(), 0);

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "tests/catch.h"
-#include "text/words_merges.h"
+#include "text/split_words.h"
 
 using namespace nmt;
 

@@ -1,6 +1,8 @@
 #include <cstdlib>
 
 #include "tests/text/vocab_fixture.h"
+#include "text/split_words.h"
+#include "text/wordpiece_tokens.h"
 #include "text/words_merges.h"
 
 using namespace nmt;
@@ -36,9 +38,31 @@ bool printable_ascii(const std::string& text) {
   return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
+// What decode(encode(text)) should be where nothing of the text is unknown.
+std::string normalised(const std::string& text, const Vocab& vocab, const VocabTraining& settings) {
+  if (settings.type == "wordpiece")
+    return join_words(basic_words(text, {.lowercase = settings.lowercase, .strip_accents = false}));
+  if (settings.join_bpe) return join_bpe(repair_utf8(text));
+  if (settings.type == "words") return fmt::format("{}", fmt::join(split_words(repair_utf8(text)), " "));
+  // SentencePiece: what its pieces spell. One is a text with marks for spaces, the first of them before the first word,
+  // or a byte such as <0xE4>.
+  std::string result;
+  for (const int32_t id : vocab.encode(text)) {
+    const std::string piece = vocab.piece(id);
+    if (piece.size() == 6 && piece.starts_with("<0x"))
+      result.push_back(static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16)));
+    else
+      result += piece;
+  }
+  const std::string_view mark = "\u2581";
+  for (size_t at; (at = result.find(mark)) != result.npos;) result.replace(at, mark.size(), " ");
+  result.erase(0, 1);
+  return result;
+}
+
 }  // namespace
 
-TEST_CASE("round trip over all texts: decode(encode(x)) is normalize(x)") {
+TEST_CASE("round trip over all texts: decode(encode(x)) is x normalised") {
   const char* folder = data_folder("round trip over all texts");
   if (folder == nullptr) return;
   const auto text = sample_of_all(folder, 120);
@@ -64,10 +88,10 @@ TEST_CASE("round trip over all texts: decode(encode(x)) is normalize(x)") {
       // Trained on this text with all its characters, but SentencePiece learns no tabs.
       if (settings.normalization == "identity" && line.find('\t') != line.npos) continue;
       REQUIRE(std::ranges::count(encoded, vocab->unk_id()) == 0);
-      const std::string normal = vocab->normalize(line);
-      REQUIRE(vocab->decode(encoded) == normal);
-      REQUIRE(vocab->normalize(normal) == normal);
-      // What normalize may change, said once more without it.
+      const std::string normal = vocab->decode(encoded);
+      REQUIRE(normal == normalised(line, *vocab, settings));
+      REQUIRE(normal == normalised(normal, *vocab, settings));
+      // What normalisation may change, said once more without it.
       if (printable_ascii(line) && !settings.lowercase && !settings.join_bpe) {
         REQUIRE(without_space(normal) == without_space(line));
         if (settings.type != "wordpiece") REQUIRE(normal == fmt::format("{}", fmt::join(split_words(line), " ")));

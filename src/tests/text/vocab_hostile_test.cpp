@@ -20,7 +20,6 @@ bool survives(const std::string& bytes) {
     const auto encoded = vocab->encode(text);
     for (const int32_t id : encoded) REQUIRE((id >= 0 && id < vocab->size() && id != vocab->eos_id()));
     vocab->decode(encoded);
-    vocab->normalize(text);
   }
   CHECK_THROWS_AS(vocab->decode(std::vector<int32_t>{vocab->size()}), UserError);
   CHECK_THROWS_AS(vocab->decode(std::vector<int32_t>{-1}), UserError);

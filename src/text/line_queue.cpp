@@ -1,4 +1,4 @@
-#include "decode/line_queue.h"
+#include "text/line_queue.h"
 
 #include <chrono>
 #include <condition_variable>
