@@ -39,9 +39,8 @@ void TrainOptions::declare(Options& o) {
         "Keep parameters averaged over updates, new ones with this weight, for validation and the saved model; 0: off")
       .range(0, 1);
   o.add("optimizer-delay", optimizer_delay, "Batches whose gradients make one update").range(1, 100000);
-  o.add(
-       "skip-factor", skip_factor,
-       "Skip an update whose gradient is this many times longer than their running mean; 0: only NaN and infinite ones")
+  o.add("skip-factor", skip_factor,
+        "Skip an update whose gradient is this many times longer than their running mean; 0: only one beyond 1e18")
       .range(0, 1e9);
   o.add("skip-limit", skip_limit, "End after so many skipped updates in a row").range(1, 1e9);
   o.group("Length of the training");

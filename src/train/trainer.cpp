@@ -25,12 +25,8 @@
 namespace nmt {
 namespace {
 
-// Before the first update there is nothing to save.
-volatile std::sig_atomic_t stop_signal = 0, training = 0;
-void on_signal(int number) {
-  if (training == 0) ::_exit(128 + number);
-  stop_signal = number;
-}
+volatile std::sig_atomic_t stop_signal = 0;
+void on_signal(int number) { stop_signal = number; }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -363,21 +359,22 @@ double Trainer::done_share() const {
 }
 
 void Trainer::run() {
-  training = 0;
   stop_signal = 0;
-  std::signal(SIGTERM, on_signal);
-  std::signal(SIGINT, on_signal);
   AtomicFile(prefix() + ".state");  // can be written: known now, not after hours
   remove_leftovers(prefix());
   replicas_->first().profile.times_ops = options_.profile;
   load_data();
+  bool training = false;
   try {
     start_or_resume();
     if (options_.restart) remove_checkpoints();
     // Models that a first save leaves when it is killed are of a training that goes on; and a disk that is too small
     // for a checkpoint is known now.
     if (state_.progress.updates == 0) write_state();
-    training = 1;
+    training = true;
+    // Before this there is nothing to save.
+    std::signal(SIGTERM, on_signal);
+    std::signal(SIGINT, on_signal);
     train();
   } catch (const OutOfMemory& error) {
     user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory, and so do more --devices",

@@ -1,5 +1,6 @@
 // What nmt-train tells about a training: --log-gradients, epochs, --dry-run and --dump-plan.
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -54,10 +55,11 @@ double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20);
 std::map<std::string, double> Trainer::part_norms() {
   std::map<std::string, double> squares;
   for (const auto& e : model_->parameters.entries()) {
-    std::string part = e.name.substr(0, e.name.rfind('.'));
-    for (const char* inner :
-         {".query", ".key", ".value", ".output", ".score", ".inner", ".outer", ".gate", ".input", ".state", ".norm"})
-      if (part.ends_with(inner)) part.erase(part.rfind('.'));
+    // encoder.0.feed_forward.inner.weight belongs to encoder.0.feed_forward, source.embedding to source.
+    const auto dot = [&](size_t from) { return std::min(e.name.find('.', from), e.name.size()); };
+    const size_t number = dot(0) + 1;
+    const bool in_layer = number < e.name.size() && std::isdigit(static_cast<unsigned char>(e.name[number])) != 0;
+    const std::string part = e.name.substr(0, in_layer ? dot(dot(number) + 1) : e.name.rfind('.'));
     const double norm = replicas_->gradient_norm(e.offset, e.shape.elements());
     squares[part] += norm * norm;
   }
