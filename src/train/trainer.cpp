@@ -373,8 +373,8 @@ void Trainer::run() {
     if (state_.progress.updates == 0) write_state();
     training = true;
     // Before this there is nothing to save.
-    std::signal(SIGTERM, on_signal);
-    std::signal(SIGINT, on_signal);
+    for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, on_signal);
+    if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
     train();
   } catch (const OutOfMemory& error) {
     user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory, and so do more --devices",
