@@ -60,4 +60,4 @@ holds "$(measured smooth.log) > $(measured plain.log)" "the smoothed model lags 
 "$NMT_BIN/nmt-decode" --model e.safetensors --score-targets heart.de < heart.en 2> /dev/null | cut -f 1 > scores
 entropy=$(awk -v tokens=$tokens '{ sum -= $1 } END { printf "%.9g", sum / tokens }' scores)
 holds "$(measured smooth.log) / $entropy < 1.001 && $entropy / $(measured smooth.log) < 1.001" "it is the one saved"
-"$NMT_BIN/nmt-decode" --model e.state < heart.en 2>&1 || echo "ended with $?"
+"$NMT_BIN/nmt-decode" --quiet --model e.state < heart.en 2>&1 || echo "ended with $?"
