@@ -78,8 +78,8 @@ void Allocations::check_guards(const char* kernel) {
 }
 
 Allocations& allocations() {
-  static Allocations allocations;
-  return allocations;
+  static Allocations& all = *new Allocations;  // never ended: devices may end with the program
+  return all;
 }
 
 }  // namespace nmt::cuda::emulation

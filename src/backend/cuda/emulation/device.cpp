@@ -41,7 +41,6 @@ std::vector<DeviceInfo> devices(std::string* why) {
 }
 
 Device::Device(int index) : index_(index) {
-  allocations();  // begun before the device, it outlives one that ends with the program
   const std::vector<DeviceInfo> all = devices();
   require(index >= 0 && static_cast<size_t>(index) < all.size(), "there is no device {}: {} are there, counted from 0",
           index, all.size());
