@@ -25,6 +25,7 @@ int32_t take_number(std::string_view& text) {
 WordAlignment WordAlignment::parse(std::string_view line, bool possible_allowed, const std::string& where) {
   WordAlignment alignment;
   for (const std::string_view word : split_words(line)) {
+    const auto column = word.data() - line.data() + 1;
     std::string_view rest = word;
     const int32_t source = take_number(rest);
     const char mark = rest.empty() ? '\0' : rest[0];
@@ -32,10 +33,10 @@ WordAlignment WordAlignment::parse(std::string_view line, bool possible_allowed,
     const int32_t target = take_number(rest);
     const bool whole = source >= 0 && target >= 0 && rest.empty();
     require(whole && (mark == '-' || mark == '?'),
-            "{}{}: '{}' is no link; links are SOURCE-TARGET, numbers of words from 0, as 0-1{}", where,
-            word.data() - line.data() + 1, word, possible_allowed ? ", or 0?1 where they are possible, not sure" : "");
+            "{}{}: '{}' is no link; links are SOURCE-TARGET, numbers of words from 0, as 0-1{}", where, column, word,
+            possible_allowed ? ", or 0?1 where they are possible, not sure" : "");
     require(mark == '-' || possible_allowed, "{}{}: '{}' is a possible link, which only a reference has; write {}-{}",
-            where, word.data() - line.data() + 1, word, source, target);
+            where, column, word, source, target);
     alignment.possible.emplace(source, target);
     if (mark == '-') alignment.sure.emplace(source, target);
   }

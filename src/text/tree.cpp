@@ -10,7 +10,6 @@ namespace nmt {
 namespace {
 
 constexpr std::string_view kBlank = " \t\r\v\f\n", kBlankOrBracket = " \t\r\v\f\n()";
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // The bytes before the first malformed character.
 size_t well_formed(std::string_view text) {
@@ -116,7 +115,7 @@ bool TreeReader::next(Tree& tree) {
       parser_.finish();
       return false;
     }
-    if (lines_.line_number() == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (lines_.line_number() == 1) drop_byte_order_mark(line);
     parser_.parse(line, fmt::format("{}:{}:", lines_.name(), lines_.line_number()), trees_);
   }
   tree = std::move(trees_.front());

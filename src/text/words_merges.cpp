@@ -1,6 +1,5 @@
 #include "text/words_merges.h"
 
-#include <algorithm>
 #include <queue>
 #include <tuple>
 
