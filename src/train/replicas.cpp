@@ -108,6 +108,7 @@ void Replicas::reserve(const Batch& largest_part) {
     Graph graph(replica.runtime, fusion_rules());
     graph.reserve({loss(replica, graph, input, &weight)});
   });
+  if (on_host()) return;
   Batch small;  // a pair for each
   for (size_t rank = 0; rank < replicas_.size(); ++rank) {
     small.source.push_back(model_.transformer.config().source_eos);

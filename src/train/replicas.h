@@ -35,8 +35,9 @@ class Replicas {
   // Goes on from these moments, the model's values, and the last update. The moments live as long as this object.
   void start(Moments& moments, const Update& last);
 
-  // Takes all the memory of devices that updates by batches need of which no part (Batch::part) is larger than this
-  // one, and begins everything that an update begins: whether the devices suffice is known now. Nothing is updated.
+  // Takes the workspace that updates by batches need of which no part (Batch::part) is larger than this one. Devices
+  // take all other memory, too, and begin everything that an update begins: whether they suffice is known now. Nothing
+  // is updated.
   void reserve(const Batch& largest_part);
   // Floating point operations of the loss of a batch and its gradients, counted in the plan.
   double flops(const Batch& batch);

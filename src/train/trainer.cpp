@@ -162,18 +162,21 @@ void Trainer::start_or_resume() {
     state_.scaled_updates = 0;
   }
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
-  if (!replicas_->on_host()) {
-    const auto devices = static_cast<int64_t>(replicas_->count());
-    const Batch largest = largest_batch(*corpus_, options_.data.limits(), devices);
-    replicas_->reserve(largest);
-    log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
-              replicas_->used() >> 20, largest.source_words(), largest.target_words());
-  }
   auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
   log::info("model: {} parameters; {} precision; {}; {} threads; {} kernels", with_commas(model_->parameters.size()),
             name_of(replicas_->first().compute()), replicas_->names(), replicas_->first().pool().size(),
             cpu::instruction_set());
+}
+
+// Taken once: what grew with the batches would be new memory, which is slow, again and again.
+void Trainer::reserve() {
+  const auto devices = static_cast<int64_t>(replicas_->count());
+  const Batch largest = largest_batch(*corpus_, options_.data.limits(), devices);
+  replicas_->reserve(largest);
+  if (!replicas_->on_host())
+    log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
+              replicas_->used() >> 20, largest.source_words(), largest.target_words());
 }
 
 std::vector<Batch> Trainer::next_batches(Step& step) {
@@ -367,6 +370,7 @@ void Trainer::run() {
   bool training = false;
   try {
     start_or_resume();
+    reserve();
     if (options_.restart) remove_checkpoints();
     // Models that a first save leaves when it is killed are of a training that goes on; and a disk that is too small
     // for a checkpoint is known now.

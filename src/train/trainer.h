@@ -51,6 +51,7 @@ class Trainer {
   void load_data();
   void start();  // a new model
   void start_or_resume();
+  void reserve();
   void resume(const std::string& checkpoint);
   uint64_t batching() const;
   std::vector<Batch> next_batches(Step& step);
