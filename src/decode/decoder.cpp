@@ -44,7 +44,8 @@ std::unique_ptr<Decoder::Apart> Decoder::worker(size_t i) const {
   if (runtime_.backend()->on_host())
     return std::make_unique<Apart>(std::make_unique<Runtime>(1, runtime_), scorers_, options_, shortlist_);
   const auto& backend = i == 0 ? runtime_.backend() : further_[i - 1].backend;
-  return std::make_unique<Apart>(std::make_unique<Runtime>(1, runtime_.compute(), false, backend),
+  const auto threads = std::max(1, runtime_.pool().size() / static_cast<int>(workers()));
+  return std::make_unique<Apart>(std::make_unique<Runtime>(threads, runtime_.compute(), false, backend),
                                  i == 0 ? scorers_ : further_[i - 1].scorers, options_, shortlist_);
 }
 

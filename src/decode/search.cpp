@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <ranges>
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
@@ -31,6 +32,30 @@ void keep_only(std::span<const int32_t> ids, std::span<float> log_probabilities)
   std::ranges::fill(log_probabilities, -std::numeric_limits<float>::infinity());
   for (size_t i = 0; i < ids.size(); ++i) log_probabilities[static_cast<size_t>(ids[i])] = kept[i];
 }
+
+// One model whose best tokens are asked for as they are finds them where it computes.
+bool finds_its_own_best(size_t models, const SearchOptions& options) { return models == 1 && options.trees == nullptr; }
+
+// A message of any size.
+class Letter {
+ public:
+  explicit Letter(Backend& backend) : backend_(backend) {}
+
+  void send(const void* from, size_t bytes) {
+    if (bytes > room_) message_ = backend_.message(room_ = 2 * bytes);
+    message_->send(from, bytes);
+    bytes_ = bytes;
+  }
+  template <class T>
+  std::span<const T> receive() {
+    return {static_cast<const T*>(message_->receive()), bytes_ / sizeof(T)};
+  }
+
+ private:
+  Backend& backend_;
+  std::unique_ptr<Message> message_;
+  size_t room_ = 0, bytes_ = 0;
+};
 
 }  // namespace
 
@@ -71,18 +96,16 @@ class Search::Member {
     }
   }
 
-  // Log-probabilities and ids of the k best next tokens of each row.
-  void best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids) {
+  // Begins to compute the k best next tokens of each row.
+  void send_best_tokens(const Sentences& batch, int k, Letter& log_probabilities, Letter& ids) {
     Graph graph(runtime_, fusion_rules());
     Leaves leaves(graph, parameters_, false);
     const Expr state = step(leaves, batch), all = transformer_.output_matrix(leaves);
     const Expr best = batch.allowed ? project_allowed(state, all, batch, k) : project_top_k(state, all, k);
     graph.run({best, best.output(1)});
     const auto count = static_cast<size_t>(best.shape().elements());
-    log_probabilities.assign(graph.data<float>(best), graph.data<float>(best) + count);
-    ids.assign(graph.data<int32_t>(best.output(1)), graph.data<int32_t>(best.output(1)) + count);
-    if (batch.allowed)
-      for (int32_t& id : ids) id = batch.allowed->ids()[static_cast<size_t>(id)];
+    log_probabilities.send(graph.place(best), count * sizeof(float));
+    ids.send(graph.place(best.output(1)), count * sizeof(int32_t));
   }
 
   // Adds weight * log-probability of every token to sums [rows, vocabulary].
@@ -178,70 +201,126 @@ class Search::Member {
   std::vector<Transformer::LayerCache> caches_;
 };
 
+// Sentences that go on together, step by step, as all models see them.
+class Search::Group {
+ public:
+  Group(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options)
+      : runtime_(runtime), options_(options), log_probabilities_(*runtime.backend()), ids_(*runtime.backend()) {
+    double sum = 0;
+    for (const Scorer& scorer : scorers) sum += scorer.weight;
+    for (const Scorer& scorer : scorers)
+      members_.push_back(std::make_unique<Member>(scorer, scorer.weight / sum, runtime));
+  }
+
+  std::span<const std::unique_ptr<Member>> members() const { return members_; }
+
+  void open(SourceQueue& queue, const SearchLimits& limits, int64_t longest, const Shortlist* shortlist) {
+    batch_.emplace(queue, options_, limits, members_[0]->config(), longest, shortlist);
+  }
+  bool under_way() const { return !batch_->ids.empty(); }
+
+  // Begins to compute a step; what it finds is for end_step(). With nothing left in the queue nothing is under way.
+  void begin_step() {
+    if (const auto begun = batch_->begin(); !begun.rows.empty()) {
+      const PhaseScope encoding(runtime_.profile, "encoder");
+      for (const auto& member : members_) member->encode(begun, batch_->source_rows());
+    }
+    batch_->gather();
+    if (!under_way()) return;
+    const PhaseScope decoding(runtime_.profile, "decoder");
+    const auto all =
+        batch_->allowed ? static_cast<int>(batch_->allowed->ids().size()) : members_[0]->config().target_vocabulary;
+    k_ = std::min(2 * options_.beam, all);
+    if (alone())
+      members_[0]->send_best_tokens(*batch_, k_, log_probabilities_, ids_);
+    else
+      find_best_tokens();
+  }
+
+  void end_step(const SearchDone& done) {
+    if (!alone()) return batch_->advance(found_log_probabilities_, found_ids_, k_, runtime_.pool(), done);
+    std::span<const float> log_probabilities;
+    std::span<const int32_t> ids;
+    {
+      const PhaseScope decoding(runtime_.profile, "decoder");
+      log_probabilities = log_probabilities_.receive<float>();
+      ids = ids_.receive<int32_t>();
+    }
+    if (batch_->allowed) {
+      found_ids_.clear();
+      for (const int32_t id : ids) found_ids_.push_back(batch_->allowed->ids()[static_cast<size_t>(id)]);
+      ids = found_ids_;
+    }
+    batch_->advance(log_probabilities, ids, k_, runtime_.pool(), done);
+  }
+
+ private:
+  bool alone() const { return finds_its_own_best(members_.size(), options_); }
+
+  void find_best_tokens() {
+    std::vector<float> sums;
+    for (const auto& member : members_) member->add_all(*batch_, sums);
+    const int64_t rows = std::ssize(batch_->ids), width = std::ssize(sums) / rows;
+    found_log_probabilities_.resize(static_cast<size_t>(rows * k_));
+    found_ids_.resize(found_log_probabilities_.size());
+    runtime_.pool().parallel_for(rows, 1, [&](int64_t r, int64_t) {
+      float *values = found_log_probabilities_.data() + r * k_, *all = sums.data() + r * width;
+      if (options_.trees != nullptr)
+        keep_only(batch_->in_tree[static_cast<size_t>(r)], {all, static_cast<size_t>(width)});
+      cpu::BestLogits best;
+      cpu::find_best(all, width, 0, k_, best, values, found_ids_.data() + r * k_);
+      if (std::isnan(best.sum)) std::fill_n(values, k_, best.sum);
+    });
+  }
+
+  Runtime& runtime_;
+  const SearchOptions& options_;
+  std::vector<std::unique_ptr<Member>> members_;
+  std::optional<Sentences> batch_;
+  int k_ = 0;  // of the step
+  Letter log_probabilities_, ids_;
+  std::vector<float> found_log_probabilities_;
+  std::vector<int32_t> found_ids_;
+};
+
 Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
                const Shortlist* shortlist)
     : runtime_(runtime), options_(options), shortlist_(shortlist) {
-  double sum = 0;
-  for (const Scorer& scorer : scorers) sum += scorer.weight;
-  for (const Scorer& scorer : scorers)
-    members_.push_back(std::make_unique<Member>(scorer, scorer.weight / sum, runtime));
-  check(!members_.empty(), "a search without models");
-  check(shortlist == nullptr || members_.size() == 1, "a shortlist for an ensemble");
+  // While a device computes a step of one group, the host goes on with what the other's has found.
+  const bool takes_turns = !runtime.backend()->on_host() && finds_its_own_best(scorers.size(), options);
+  for (int i = 0; i < (takes_turns ? 2 : 1); ++i) groups_.push_back(std::make_unique<Group>(scorers, runtime, options));
+  check(!scorers.empty(), "a search without models");
+  check(shortlist == nullptr || scorers.size() == 1, "a shortlist for an ensemble");
   check(shortlist == nullptr || options.trees == nullptr, "a shortlist for trees");
-  for (const auto& member : members_)
-    check(member->config().target_vocabulary == members_[0]->config().target_vocabulary &&
-              member->config().eos == members_[0]->config().eos,
+  for (const Scorer& scorer : scorers) {
+    const ModelConfig &config = scorer.transformer->config(), &first = scorers[0].transformer->config();
+    check(config.target_vocabulary == first.target_vocabulary && config.eos == first.eos,
           "models of an ensemble have different vocabularies");
+  }
 }
 
 Search::~Search() = default;
 
 int64_t Search::longest() const {
   int64_t longest = INT64_MAX;
-  for (const auto& member : members_) longest = std::min(longest, member->config().longest());
+  for (const auto& member : groups_[0]->members()) longest = std::min(longest, member->config().longest());
   return longest;
 }
 
-void Search::best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities,
-                         std::vector<int32_t>& ids) {
-  const bool trees = options_.trees != nullptr;
-  if (members_.size() == 1 && !trees) return members_[0]->best_tokens(batch, k, log_probabilities, ids);
-  std::vector<float> sums;
-  for (const auto& member : members_) member->add_all(batch, sums);
-  const int64_t rows = std::ssize(batch.ids), width = std::ssize(sums) / rows;
-  log_probabilities.resize(static_cast<size_t>(rows * k));
-  ids.resize(log_probabilities.size());
-  runtime_.pool().parallel_for(rows, 1, [&](int64_t r, int64_t) {
-    float *values = log_probabilities.data() + r * k, *all = sums.data() + r * width;
-    if (trees) keep_only(batch.in_tree[static_cast<size_t>(r)], {all, static_cast<size_t>(width)});
-    cpu::BestLogits best;
-    cpu::find_best(all, width, 0, k, best, values, ids.data() + r * k);
-    if (std::isnan(best.sum)) std::fill_n(values, k, best.sum);
-  });
-}
-
 void Search::translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done) {
-  const ModelConfig& config = members_[0]->config();
-  Sentences batch(queue, options_, limits, config, longest(), shortlist_);
-  std::vector<float> log_probabilities;
-  std::vector<int32_t> ids;
+  const auto count = std::min(std::ssize(groups_), std::max<int64_t>(1, limits.sentences));
+  const std::span groups(groups_.data(), static_cast<size_t>(count));
   const PhaseScope phase(runtime_.profile, "search");
-  for (;;) {
-    if (const auto begun = batch.begin(); !begun.rows.empty()) {
-      const PhaseScope encoding(runtime_.profile, "encoder");
-      for (const auto& member : members_) member->encode(begun, batch.source_rows());
-    }
-    batch.gather();
-    if (batch.ids.empty()) return;
-    int k = 0;
-    {
-      const PhaseScope decoding(runtime_.profile, "decoder");
-      const auto all = batch.allowed ? static_cast<int>(batch.allowed->ids().size()) : config.target_vocabulary;
-      k = std::min(2 * options_.beam, all);
-      best_tokens(batch, k, log_probabilities, ids);
-    }
-    batch.advance(log_probabilities, ids, k, done);
+  for (const auto& group : groups) {
+    group->open(queue, {.sentences = limits.sentences / count, .words = limits.words / count}, longest(), shortlist_);
+    group->begin_step();
   }
+  const auto under_way = [](const auto& group) { return group->under_way(); };
+  while (std::ranges::any_of(groups, under_way))
+    for (const auto& group : groups | std::views::filter(under_way)) {
+      group->end_step(done);
+      group->begin_step();
+    }
 }
 
 std::vector<std::vector<float>> Search::score(std::span<const IdPair> pairs) {
@@ -255,7 +334,7 @@ std::vector<std::vector<float>> Search::score(std::span<const IdPair> pairs) {
   if (pairs.empty()) return scores;
   std::vector<float> sums(target.ids.size());
   const PairInput input(source.ids, source.begin, target.ids, target.begin);
-  for (const auto& member : members_) member->add_scores(input, sums);
+  for (const auto& member : groups_[0]->members()) member->add_scores(input, sums);
   for (size_t s = 0; s < pairs.size(); ++s)
     scores.emplace_back(sums.begin() + target.begin[s], sums.begin() + target.begin[s + 1]);
   return scores;

@@ -43,13 +43,12 @@ class Search {
 
  private:
   class Member;  // a model of the ensemble
+  class Group;   // sentences that go on together
 
-  void best_tokens(const Sentences& batch, int k, std::vector<float>& log_probabilities, std::vector<int32_t>& ids);
-
-  std::vector<std::unique_ptr<Member>> members_;
   Runtime& runtime_;
   const SearchOptions& options_;
   const Shortlist* shortlist_;
+  std::vector<std::unique_ptr<Group>> groups_;
 };
 
 }  // namespace nmt

@@ -6,6 +6,11 @@
 #include "base/error.h"
 
 namespace nmt {
+namespace {
+
+constexpr int64_t kGrain = 64;  // places of sources whose beams go on in one task
+
+}  // namespace
 
 std::optional<size_t> SourceQueue::take(int64_t longest) {
   const bool none = closed_ || next_ >= sources_.size();
@@ -83,16 +88,20 @@ void Sentences::gather() {
 }
 
 void Sentences::advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k,
-                        const SearchDone& done) {
-  std::vector<int32_t> ended;
+                        ThreadPool& pool, const SearchDone& done) {
   const auto& places = places_.places();
-  for (size_t p = 0; p < places.size(); ++p) {
-    if (places[p].sentence < 0) continue;
-    const auto first = static_cast<size_t>(row_begin[p] * k), count = static_cast<size_t>(row_begin[p + 1] * k) - first;
-    Beam& beam = *beams_[static_cast<size_t>(places[p].sentence)];
-    beam.advance(log_probabilities.subspan(first, count), best.subspan(first, count), k);
-    if (beam.live().empty()) ended.push_back(places[p].sentence);
-  }
+  pool.parallel_for(std::ssize(places), kGrain, [&](int64_t begin, int64_t end) {
+    for (auto p = static_cast<size_t>(begin); p < static_cast<size_t>(end); ++p) {
+      if (places[p].sentence < 0) continue;
+      const auto first = static_cast<size_t>(row_begin[p] * k), last = static_cast<size_t>(row_begin[p + 1] * k);
+      beams_[static_cast<size_t>(places[p].sentence)]->advance(log_probabilities.subspan(first, last - first),
+                                                               best.subspan(first, last - first), k);
+    }
+  });
+  std::vector<int32_t> ended;
+  for (const auto& place : places)
+    if (place.sentence >= 0 && beams_[static_cast<size_t>(place.sentence)]->live().empty())
+      ended.push_back(place.sentence);
   for (const int32_t sentence : ended) {
     const auto s = static_cast<size_t>(sentence);
     places_.free(sentence);

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "decode/allowed_tokens.h"
 #include "decode/beam.h"
 #include "decode/cache_rows.h"
@@ -66,7 +67,8 @@ class Sentences {
   // Makes the rows of the next step: the live hypotheses of all sentences.
   void gather();
   // Goes on with the k best tokens of each row; sentences that have ended leave.
-  void advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k, const SearchDone& done);
+  void advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k, ThreadPool& pool,
+               const SearchDone& done);
 
   int64_t source_rows() const { return places_.rows(); }
 

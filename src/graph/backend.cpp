@@ -18,7 +18,7 @@ constexpr int64_t kGrain = 1 << 16;  // elements of one task and of one partial 
 class HostMessage : public Message {
  public:
   explicit HostMessage(size_t bytes) : sent_(bytes) {}
-  void send(const void* from) override { std::memcpy(sent_.data(), from, sent_.size()); }
+  void send(const void* from, size_t bytes) override { std::memcpy(sent_.data(), from, bytes); }
   const void* receive() override { return sent_.data(); }
 
  private:

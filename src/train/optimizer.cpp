@@ -53,7 +53,7 @@ void Optimizer::update(ThreadPool& pool, const UpdateRule& rule, Parameters& p) 
     backend_->adam(pool, update, end_ - begin_, p.gradient_buffer().data() + begin_, mean_.data(), variance_.data(),
                    p.value_buffer().data() + begin_, smoothed_.data());
   check(begun_ - asked_ < kLate, "updates whose outcome nobody asks for");
-  outcomes_[begun_++ % kLate]->send(update);
+  outcomes_[begun_++ % kLate]->send(update, sizeof *update);
 }
 
 Update Optimizer::outcome() {

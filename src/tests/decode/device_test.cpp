@@ -18,7 +18,9 @@ Found translate(std::span<const Scorer> scorers, const std::shared_ptr<Backend>&
   Runtime runtime(2, DType::kF32, false, backend);
   Decoder decoder(scorers, runtime, options, shortlist);
   Found found(sources.size());
-  decoder.translate(sources, {}, [&](size_t i, std::vector<Hypothesis> best) { found[i] = std::move(best); });
+  // Few at a time, so that they are begun in several groups, and where others have ended.
+  decoder.translate(sources, {.sentences = 8},
+                    [&](size_t i, std::vector<Hypothesis> best) { found[i] = std::move(best); });
   return found;
 }
 

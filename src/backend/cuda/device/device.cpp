@@ -64,7 +64,7 @@ class Staging {
 
 class PinnedMessage : public Message {
  public:
-  PinnedMessage(int device, cudaStream_t stream, size_t bytes) : device_(device), stream_(stream), bytes_(bytes) {
+  PinnedMessage(int device, cudaStream_t stream, size_t bytes) : device_(device), stream_(stream) {
     check_cuda(cudaMallocHost(&host_, bytes), "taking pinned memory");
     check_cuda(cudaEventCreateWithFlags(&sent_, cudaEventDisableTiming), "making an event");
   }
@@ -73,9 +73,9 @@ class PinnedMessage : public Message {
     cudaFreeHost(host_);
   }
 
-  void send(const void* from) override {
+  void send(const void* from, size_t bytes) override {
     use(device_);
-    check_cuda(cudaMemcpyAsync(host_, from, bytes_, cudaMemcpyDeviceToHost, stream_), "copying from the device");
+    check_cuda(cudaMemcpyAsync(host_, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the device");
     check_cuda(cudaEventRecord(sent_, stream_), "recording an event");
   }
   const void* receive() override {
@@ -87,7 +87,6 @@ class PinnedMessage : public Message {
  private:
   int device_;
   cudaStream_t stream_;
-  size_t bytes_;
   void* host_ = nullptr;
   cudaEvent_t sent_ = nullptr;
 };

@@ -21,7 +21,10 @@ namespace {
 class EmulatedMessage : public Message {
  public:
   EmulatedMessage(Device& device, size_t bytes) : device_(device), sent_(bytes) {}
-  void send(const void* from) override { device_.download(sent_.data(), from, sent_.size()); }
+  void send(const void* from, size_t bytes) override {
+    check(bytes <= sent_.size(), "a message of {} bytes, made for {}", bytes, sent_.size());
+    device_.download(sent_.data(), from, bytes);
+  }
   const void* receive() override { return sent_.data(); }
 
  private:
