@@ -70,6 +70,8 @@ class Host : public Backend {
         std::fill(g + begin, g + end, 0.f);
     });
   }
+  std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
+  uint64_t version() const override { return 0; }
   std::unique_ptr<Message> message(size_t bytes) override { return std::make_unique<HostMessage>(bytes); }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "base/thread_pool.h"
 #include "graph/op.h"
 #include "tensor/message.h"
+#include "tensor/recording.h"
 #include "tensor/update.h"
 
 namespace nmt {
@@ -48,6 +50,11 @@ class Backend {
   virtual void adam(ThreadPool& pool, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
                     float* average) = 0;
   virtual std::unique_ptr<Message> message(size_t bytes) = 0;
+  // What `work` begins, not done but to be begun again and again (see cuda::Device::record). Null: the host records
+  // nothing.
+  virtual std::unique_ptr<Recording> record(const std::function<void()>& work) = 0;
+  // Changes where a recording may be out of date although what it reads lies where it did.
+  virtual uint64_t version() const = 0;
   // Products of float32 may be of TF32 from now on. UserError where there is none of it.
   virtual void use_tf32() = 0;
   // Values of parameters, or of memory that was one, are not what they were: copies of them are out of date.

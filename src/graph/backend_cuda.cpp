@@ -18,15 +18,18 @@ void* CudaBackend::allocate(size_t bytes) {
 
 void CudaBackend::free(void* memory) {
   // Other parameters may come to lie there.
-  const auto* begin = static_cast<const std::byte*>(memory);
-  const std::byte* end = begin + sizes_[memory];
-  std::erase_if(copies_, [&](const auto& copy) { return copy.first.first >= begin && copy.first.first < end; });
+  remove_copies(memory, sizes_[memory]);
   sizes_.erase(memory);
   device_.free(memory);
 }
 
-void CudaBackend::forget(const void* data) {
-  std::erase_if(copies_, [&](const auto& copy) { return copy.first.first == data; });
+void CudaBackend::remove_copies(const void* memory, size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(memory);
+  const auto lies_here = [&](const auto& copy) {
+    const void* of = std::get<0>(copy.first);
+    return of >= begin && of < begin + bytes;
+  };
+  if (std::erase_if(copies_, lies_here) > 0) ++copies_version_;
 }
 
 void CudaBackend::sum_of_squares(ThreadPool&, int64_t n, const float* x, double* sum) {
@@ -39,7 +42,7 @@ std::unique_ptr<Message> CudaBackend::message(size_t bytes) { return device_.mes
 
 const void* CudaBackend::weight(const Tensor& w, DType t) {
   if (w.dtype() == t && reinterpret_cast<uintptr_t>(w.data) % 16 == 0) return w.data;
-  Copy& copy = copies_[{w.data, w.elements()}];
+  Copy& copy = copies_[{w.data, w.elements(), t}];
   if (copy.version != version_) {
     const size_t bytes = static_cast<size_t>(w.elements()) * size_of(t);
     if (copy.memory.bytes() != bytes) copy.memory = cuda::DeviceMemory(device_, bytes);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <tuple>
 
 #include "backend/cuda/device.h"
 #include "backend/cuda/gemm.h"
@@ -44,10 +45,18 @@ class CudaBackend : public Backend {
     named("update", [&] { cuda::adam(stream(), update, n, g, m, v, p, average); });
   }
   std::unique_ptr<Message> message(size_t bytes) override;
+  std::unique_ptr<Recording> record(const std::function<void()>& work) override { return device_.record(work); }
+  uint64_t version() const override { return copies_version_; }
   void prepare_uploads(size_t bytes) override { device_.prepare_uploads(bytes); }
-  void use_tf32() override { products_.tf32 = true; }
-  void parameters_changed() override { ++version_; }
-  void forget(const void* data) override;
+  void use_tf32() override {
+    products_.tf32 = true;
+    ++copies_version_;
+  }
+  void parameters_changed() override {
+    ++version_;
+    ++copies_version_;
+  }
+  void forget(const void* data) override { remove_copies(data, 1); }
 
   cuda::Device& device() { return device_; }
   cuda::Stream stream() const { return device_.stream(); }
@@ -77,10 +86,13 @@ class CudaBackend : public Backend {
 
   cuda::Device device_;
   cuda::Products products_;
-  cuda::DeviceMemory sums_;  // of sum_of_squares()
-  uint64_t version_ = 1;
-  std::map<std::pair<const void*, int64_t>, Copy> copies_;  // by address and number of elements
-  std::map<const void*, size_t> sizes_;                     // of what is allocated
+  cuda::DeviceMemory sums_;                              // of sum_of_squares()
+  void remove_copies(const void* memory, size_t bytes);  // of the parameters that begin there
+
+  uint64_t version_ = 1;         // of the parameters' values
+  uint64_t copies_version_ = 0;  // grows where a copy goes out of date or away, or products change
+  std::map<std::tuple<const void*, int64_t, DType>, Copy> copies_;  // by address, number of elements and type
+  std::map<const void*, size_t> sizes_;                             // of what is allocated
 };
 
 }  // namespace nmt

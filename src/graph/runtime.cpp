@@ -14,6 +14,8 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 constexpr size_t kCachedPlans = 256;
 constexpr int64_t kInputAlign = 256;
+constexpr int kRunsBeforeRecording = 2;  // to record takes longer than to begin the kernels one by one
+constexpr size_t kRememberedRuns = 4;    // of a plan: groups of sentences have caches of their own
 
 std::vector<Value> values_of(std::span<const Expr> outputs) {
   std::vector<Value> values;
@@ -40,17 +42,19 @@ Runtime::Runtime(int threads, const Runtime& like)
   check(like.backend_->on_host(), "a second runtime like one on a device");
 }
 
-const Plan& Runtime::plan_for(const Graph& graph, std::span<const Value> outputs) {
+Runtime::Planned& Runtime::planned(const Graph& graph, std::span<const Value> outputs) {
   const uint64_t hash = Plan::hash(graph, outputs);
   const auto [begin, end] = plans_.equal_range(hash);
   for (auto it = begin; it != end; ++it)
-    if (it->second->fits(graph, outputs)) return *it->second;
+    if (it->second->plan.fits(graph, outputs)) return *it->second;
   if (plans_.size() >= kCachedPlans) {
     last_ = nullptr;
     plans_.clear();
   }
   ++plans_made_;
-  return *plans_.emplace(hash, std::make_unique<Plan>(Plan::make(graph, outputs, backend_->on_host())))->second;
+  auto made = std::make_unique<Planned>();
+  made->plan = Plan::make(graph, outputs, backend_->on_host());
+  return *plans_.emplace(hash, std::move(made))->second;
 }
 
 // Where the device finds the inputs, by node; all go there together.
@@ -91,7 +95,7 @@ void Runtime::take_inputs(size_t bytes) {
 }
 
 void Runtime::reserve(const Graph& graph, std::span<const Expr> outputs) {
-  take_arena(plan_for(graph, values_of(outputs)));
+  take_arena(planned(graph, values_of(outputs)).plan);
   int64_t bytes = 0;
   for (const Node& node : graph.nodes_)
     if (node.input) bytes += round_up(node.outputs[0].bytes(), kInputAlign);
@@ -101,7 +105,7 @@ void Runtime::reserve(const Graph& graph, std::span<const Expr> outputs) {
 double Runtime::flops(const Graph& graph, std::span<const Expr> outputs) {
   double all = 0;
   std::vector<Tensor> in;
-  for (const auto& step : plan_for(graph, values_of(outputs)).steps) {
+  for (const auto& step : planned(graph, values_of(outputs)).plan.steps) {
     const Node& node = graph.nodes_[static_cast<size_t>(step.node)];
     in.clear();
     for (const Value& v : node.inputs) {
@@ -115,14 +119,54 @@ double Runtime::flops(const Graph& graph, std::span<const Expr> outputs) {
 
 void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
   const std::vector<Value> values = values_of(outputs);
-  const Plan& plan = plan_for(graph, values);
+  Planned& made = planned(graph, values);
+  const Plan& plan = made.plan;
   last_ = &plan;
 
   take_arena(plan);
   const bool on_host = backend_->on_host();
   const auto inputs = on_host ? std::vector<void*>() : upload_inputs(graph);
   graph.downloaded_.clear();
+  place_results(graph, plan);
+  // Dropout draws another mask in each run; and what is timed op by op is begun op by op.
+  if (on_host || profile.times_ops || graph.dropout_places() > 0) {
+    compute(graph, plan, inputs);
+  } else {
+    auto& run = run_of(made, graph, inputs);
+    if (run.times++ < kRunsBeforeRecording) {
+      compute(graph, plan, inputs);
+    } else {
+      if (!run.recording) run.recording = backend_->record([&] { compute(graph, plan, inputs); });
+      run.recording->begin();
+      ++recordings_begun_;
+    }
+  }
+  // Only the outputs are promised to be there still.
+  std::vector<void*> kept(graph.places_.size(), nullptr);
+  std::swap(kept, graph.places_);
+  for (const Value& v : values) {
+    const size_t place = graph.first_place_[static_cast<size_t>(v.node)] + static_cast<size_t>(v.output);
+    graph.places_[place] = kept[place];
+  }
+}
 
+Runtime::Planned::Run& Runtime::run_of(Planned& planned, const Graph& graph, std::span<void* const> inputs) {
+  const auto address = [](const void* data) { return reinterpret_cast<uintptr_t>(data); };
+  std::vector<uintptr_t> on = {address(arena_.data()), static_cast<uintptr_t>(backend_->version())};
+  for (size_t n = 0; n < graph.nodes_.size(); ++n)
+    if (const Node& node = graph.nodes_[n]; !node.op) {
+      on.push_back(address(node.input ? inputs[n] : node.data));
+      on.push_back(address(node.gradient));
+    }
+  auto& runs = planned.runs;
+  const auto known = std::ranges::find(runs, on, &Planned::Run::on);
+  if (known != runs.end()) return *known;
+  if (runs.size() == kRememberedRuns) runs.pop_front();
+  runs.push_back({std::move(on)});
+  return runs.back();
+}
+
+void Runtime::place_results(Graph& graph, const Plan& plan) {
   auto& nodes = graph.nodes_;
   graph.first_place_.resize(nodes.size());
   size_t places = 0;
@@ -131,10 +175,20 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
     places += nodes[n].outputs.size();
   }
   graph.places_.assign(places, nullptr);
-  const auto place = [&](Value v) -> void*& {
+  for (const auto& step : plan.steps) {
+    const auto n = static_cast<size_t>(step.node);
+    for (size_t o = 0; o < nodes[n].outputs.size(); ++o)
+      graph.places_[graph.first_place_[n] + o] =
+          step.offsets[o] >= 0 ? static_cast<void*>(arena_.data() + step.offsets[o])
+                               : static_cast<void*>(nodes[static_cast<size_t>(nodes[n].sinks[o])].gradient);
+  }
+}
+
+void Runtime::compute(Graph& graph, const Plan& plan, std::span<void* const> inputs) {
+  const auto& nodes = graph.nodes_;
+  const auto place = [&](Value v) {
     return graph.places_[graph.first_place_[static_cast<size_t>(v.node)] + static_cast<size_t>(v.output)];
   };
-
   std::vector<Tensor> in, out;
   for (const auto& step : plan.steps) {
     const Node& node = nodes[static_cast<size_t>(step.node)];
@@ -142,18 +196,14 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
     out.clear();
     for (const Value& v : node.inputs) {
       const Node& from = nodes[static_cast<size_t>(v.node)];
-      const bool uploaded = !on_host && from.input;
+      const bool uploaded = from.input && !inputs.empty();
       in.push_back({from.op    ? place(v)
                     : uploaded ? inputs[static_cast<size_t>(v.node)]
                                : from.data,
                     from.outputs[static_cast<size_t>(v.output)]});
     }
-    for (size_t o = 0; o < node.outputs.size(); ++o) {
-      void*& data = place({step.node, static_cast<int32_t>(o)});
-      data = step.offsets[o] >= 0 ? static_cast<void*>(arena_.data() + step.offsets[o])
-                                  : static_cast<void*>(nodes[static_cast<size_t>(node.sinks[o])].gradient);
-      out.push_back({data, node.outputs[o]});
-    }
+    for (size_t o = 0; o < node.outputs.size(); ++o)
+      out.push_back({place({step.node, static_cast<int32_t>(o)}), node.outputs[o]});
     if (profile.times_ops) backend_->synchronize();
     const double start = profile.times_ops ? now() : 0, waited = profile.times_ops ? pool_.waiting() : 0;
     backend_->compute(node.op, {*this, in, out, step.scratch < 0 ? nullptr : arena_.data() + step.scratch});
@@ -173,11 +223,6 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
       for (const auto& tensor : out) time.bytes += static_cast<double>(tensor.spec.bytes());
     }
   }
-  // Only the outputs are promised to be there still.
-  std::vector<void*> kept(places, nullptr);
-  std::swap(kept, graph.places_);
-  for (const Value& v : values)
-    place(v) = kept[graph.first_place_[static_cast<size_t>(v.node)] + static_cast<size_t>(v.output)];
 }
 
 std::string Runtime::plan_table() const { return last_ == nullptr ? "no plan was run\n" : last_->table(); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -58,6 +59,7 @@ class Runtime {
   int64_t arena_bytes() const { return static_cast<int64_t>(arena_.bytes()); }  // the largest plan's so far
   int64_t packed_bytes() const { return weights_->bytes(); }                    // of all packed parameters
   int64_t plans_made() const { return plans_made_; }                            // the rest came from the cache
+  int64_t recordings_begun() const { return recordings_begun_; }                // runs that were one recording each
 
  private:
   friend class Graph;
@@ -66,15 +68,29 @@ class Runtime {
   double flops(const Graph& graph, std::span<const Expr> outputs);
   void take_arena(const Plan& plan);
   void take_inputs(size_t bytes);
-  const Plan& plan_for(const Graph& graph, std::span<const Value> outputs);
+  // A plan, and what it was run on. Where that repeats, as in decoding one sentence after another, it is recorded.
+  struct Planned {
+    struct Run {
+      std::vector<uintptr_t> on;  // where leaves, gradients and workspace lie, and the backend's version
+      int times = 0;
+      std::unique_ptr<Recording> recording = nullptr;
+    };
+    Plan plan;
+    std::deque<Run> runs;  // the newest few
+  };
+
+  Planned& planned(const Graph& graph, std::span<const Value> outputs);
+  Planned::Run& run_of(Planned& planned, const Graph& graph, std::span<void* const> inputs);
+  void place_results(Graph& graph, const Plan& plan);
+  void compute(Graph& graph, const Plan& plan, std::span<void* const> inputs);
   std::vector<void*> upload_inputs(const Graph& graph);
 
   std::shared_ptr<Backend> backend_;
   ThreadPool pool_;
   DType compute_;
   std::shared_ptr<PackedWeights> weights_;
-  std::unordered_multimap<uint64_t, std::unique_ptr<Plan>> plans_;
-  int64_t plans_made_ = 0;
+  std::unordered_multimap<uint64_t, std::unique_ptr<Planned>> plans_;
+  int64_t plans_made_ = 0, recordings_begun_ = 0;
   Buffer arena_;
   Buffer inputs_;                      // of a run on a device
   std::vector<std::byte> all_inputs_;  // on their way there

@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tensor/message.h"
+#include "tensor/recording.h"
 
 struct CUstream_st;
 
@@ -66,6 +68,9 @@ class Device {
   void download(void* to, const void* from, size_t bytes);
   void synchronize();
   std::unique_ptr<Message> message(size_t bytes);
+  // What `work` begins on this device is recorded, and not done. It takes and frees no memory of the device, and brings
+  // nothing to it or from it.
+  std::unique_ptr<Recording> record(const std::function<void()>& work);
 
  private:
   int index_;

@@ -36,7 +36,9 @@ void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, 
   const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
 #ifdef NMT_CUDA_EMULATION
   emulation::check_current(name, stream);
-  emulation::run(name, blocks, grid.threads, grid.shared, [&] { kernel(static_cast<Parameters>(arguments)...); });
+  emulation::begin([=] {
+    emulation::run(name, blocks, grid.threads, grid.shared, [&] { kernel(static_cast<Parameters>(arguments)...); });
+  });
 #else
   if (grid.shared > 48 << 10)
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,41 @@ TEST_CASE("device: what is not its memory is refused", "[device]") {
   CHECK_THROWS_AS(device.free(data + 1), Error);
   CHECK_THROWS_AS(device.free(host), Error);
   CHECK_THROWS_AS(other.free(data), Error);
+}
+
+TEST_CASE("device: what is recorded is done when it is begun", "[device]") {
+  Device device(0);
+  const DeviceMemory a(device, 3), b(device, 3);
+  auto *to = static_cast<std::byte*>(a.data()), *from = static_cast<std::byte*>(b.data());
+  const auto bytes = [&] {
+    std::vector<int> values(3);
+    std::byte read[3];
+    device.download(read, to, 3);
+    for (size_t i = 0; i < 3; ++i) values[i] = std::to_integer<int>(read[i]);
+    return values;
+  };
+  device.upload(to, "\5\5\5", 3);
+  device.upload(from, "\7\7\7", 3);
+  const auto recording = device.record([&] {
+    device.copy(to, from, 3);
+    launch("write_byte", device.stream(), {.threads = 1}, write_byte, to + 1);
+    device.zero(to + 2, 1);
+  });
+  CHECK(bytes() == std::vector{5, 5, 5});
+  recording->begin();
+  CHECK(bytes() == std::vector{7, 1, 0});
+  device.upload(from, "\3\3\3", 3);
+  recording->begin();
+  CHECK(bytes() == std::vector{3, 1, 0});
+
+  // What goes to the host or comes from it, or takes memory, is not recorded; afterwards all is as before.
+  std::byte host{};
+  for (const std::function<void()>& work : std::initializer_list<std::function<void()>>{
+           [&] { device.download(&host, to, 1); }, [&] { device.upload(to, &host, 1); }, [&] { device.allocate(1); },
+           [&] { device.record([] {}); }})
+    CHECK_THROWS_WITH(device.record(work), Contains("cannot be recorded"));
+  device.zero(to, 3);
+  CHECK(bytes() == std::vector{0, 0, 0});
 }
 
 TEST_CASE("device: writes outside of its memory are found", "[device]") {

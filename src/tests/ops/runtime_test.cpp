@@ -11,6 +11,7 @@
 #include "ops/fusion.h"
 #include "ops/linear.h"
 #include "tests/catch.h"
+#include "tests/device.h"
 
 using namespace nmt;
 
@@ -43,6 +44,59 @@ TEST_CASE("packed weights are kept until parameters change", "[ops]") {
   CHECK(product() == std::vector<float>{3, 6});
   CHECK(product() == std::vector<float>{3, 6});
   CHECK(runtime.packed_bytes() == bytes);
+}
+
+TEST_CASE("what repeats on a device is recorded, and sees new inputs, parameters and places", "[ops]") {
+  const auto device = testing::test_device();
+  if (device == nullptr) return;
+  // The weight is not aligned for products, so that they read a copy of it.
+  std::vector<float> w{0, 1, 0, 0, 0, 1, 0};
+  FloatBuffer weight(device, std::span(w)), others[2];
+  for (FloatBuffer& other : others) other = FloatBuffer(device, 2);
+  Runtime runtime(1, DType::kF32, false, device);
+  float x[] = {1, 2, 3};
+  const auto check_product = [&](FloatBuffer& bias, float expected, int64_t recordings) {
+    Graph graph(runtime);
+    const Expr product =
+        linear(graph.input({{1, 3}, DType::kF32}, x), graph.parameter({2, 3}, weight.data() + 1, nullptr));
+    const Expr y = add(product, graph.parameter({2}, bias.data(), nullptr));
+    graph.run({y});
+    CHECK(copied(graph, y)[0] == expected);
+    CHECK(runtime.recordings_begun() == recordings);
+  };
+  for (int i = 0; i < 2; ++i) check_product(others[0], 1, 0);
+  for (int i = 1; i < 4; ++i) {
+    x[0] = static_cast<float>(10 * i);
+    check_product(others[0], x[0], i);
+  }
+  // Elsewhere: another recording, and the first remains.
+  others[1].host()[0] = 7;
+  others[1].upload();
+  for (int i = 0; i < 3; ++i) check_product(others[1], 37, i < 2 ? 3 : 4);
+  check_product(others[0], 30, 5);
+  // Other values: the copy is made anew, where it was.
+  weight.host()[1] = 2;
+  weight.upload();
+  runtime.parameters_changed();
+  for (int i = 0; i < 3; ++i) check_product(others[0], 60, i < 2 ? 5 : 6);
+}
+
+TEST_CASE("a device has a copy of a weight for each precision", "[ops]") {
+  const auto device = testing::test_device();
+  if (device == nullptr) return;
+  // Not aligned for products.
+  std::vector<float> w(7 * 4 + 1, 1);
+  FloatBuffer weight(device, std::span(w));
+  const std::vector<float> x(7, 2);
+  for (const DType t : {DType::kBF16, DType::kF32, DType::kBF16, DType::kF32}) {
+    Runtime runtime(1, t, false, device);
+    Graph graph(runtime);
+    const Expr y = linear(cast(graph.input({{1, 7}, DType::kF32}, x.data()), t),
+                          graph.parameter({4, 7}, weight.data() + 1, nullptr));
+    const Expr in_f32 = cast(y, DType::kF32);
+    graph.run({in_f32});
+    CHECK(copied(graph, in_f32) == std::vector<float>(4, 14));
+  }
 }
 
 TEST_CASE("nobody waits for another one's weight to be packed", "[ops]") {

@@ -91,6 +91,27 @@ class PinnedMessage : public Message {
   cudaEvent_t sent_ = nullptr;
 };
 
+class RecordedGraph : public Recording {
+ public:
+  RecordedGraph(int device, cudaStream_t stream, cudaGraphExec_t graph)
+      : device_(device), stream_(stream), graph_(graph) {}
+  ~RecordedGraph() override {
+    cudaSetDevice(device_);
+    cudaStreamSynchronize(stream_);  // it may still be under way
+    cudaGraphExecDestroy(graph_);
+  }
+
+  void begin() override {
+    use(device_);
+    check_cuda(cudaGraphLaunch(graph_, stream_), "beginning a graph of kernels");
+  }
+
+ private:
+  int device_;
+  cudaStream_t stream_;
+  cudaGraphExec_t graph_;
+};
+
 constexpr size_t kLargestStaged = 64 << 20;  // more goes directly: pinned memory is scarce
 
 }  // namespace
@@ -219,6 +240,25 @@ void Device::synchronize() {
 std::unique_ptr<Message> Device::message(size_t bytes) {
   use(index_);
   return std::make_unique<PinnedMessage>(index_, stream_, bytes);
+}
+
+std::unique_ptr<Recording> Device::record(const std::function<void()>& work) {
+  use(index_);
+  check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording kernels");
+  cudaGraph_t graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  check_cuda(cudaStreamEndCapture(stream_, &graph), "recording kernels");
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t made = cudaGraphInstantiateWithFlags(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  check_cuda(made, "making a graph of kernels");
+  return std::make_unique<RecordedGraph>(index_, stream_, executable);
 }
 
 void check_launch(const char* kernel) {

@@ -18,6 +18,19 @@ using emulation::environment;
 
 namespace {
 
+class RecordedWork : public Recording {
+ public:
+  RecordedWork(Device& device, std::vector<std::function<void()>> all) : device_(device), all_(std::move(all)) {}
+  void begin() override {
+    device_.make_current();
+    for (const auto& work : all_) work();
+  }
+
+ private:
+  Device& device_;
+  std::vector<std::function<void()>> all_;
+};
+
 class EmulatedMessage : public Message {
  public:
   EmulatedMessage(Device& device, size_t bytes) : device_(device), sent_(bytes) {}
@@ -64,6 +77,7 @@ Device::~Device() {
 
 void* Device::allocate(size_t bytes) {
   make_current();
+  emulation::check_not_recording("taking memory");
   return bytes == 0 ? nullptr : allocations().allocate(*this, bytes);
 }
 
@@ -80,6 +94,7 @@ int64_t Device::peak() const { return allocations().peak(index_); }
 void Device::upload(void* to, const void* from, size_t bytes) {
   make_current();
   if (bytes == 0) return;
+  emulation::check_not_recording("an upload");
   allocations().check(*this, "upload", to, bytes);
   std::memcpy(to, from, bytes);
 }
@@ -89,19 +104,20 @@ void Device::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   allocations().check(*this, "copy from", from, bytes);
   allocations().check(*this, "copy to", to, bytes);
-  std::memcpy(to, from, bytes);
+  emulation::begin([=] { std::memcpy(to, from, bytes); });
 }
 
 void Device::zero(void* to, size_t bytes) {
   make_current();
   if (bytes == 0) return;
   allocations().check(*this, "zero", to, bytes);
-  std::memset(to, 0, bytes);
+  emulation::begin([=] { std::memset(to, 0, bytes); });
 }
 
 void Device::download(void* to, const void* from, size_t bytes) {
   make_current();
   if (bytes == 0) return;
+  emulation::check_not_recording("a download");
   allocations().check(*this, "download", from, bytes);
   std::memcpy(to, from, bytes);
 }
@@ -109,6 +125,11 @@ void Device::download(void* to, const void* from, size_t bytes) {
 void Device::synchronize() {}
 
 void refuse_launch(const char* kernel, const char* why) { fail("kernel {}: {}", kernel, why); }
+
+std::unique_ptr<Recording> Device::record(const std::function<void()>& work) {
+  make_current();
+  return std::make_unique<RecordedWork>(*this, emulation::record(work));
+}
 
 std::unique_ptr<Message> Device::message(size_t bytes) { return std::make_unique<EmulatedMessage>(*this, bytes); }
 

@@ -4,10 +4,16 @@
 #include <vector>
 
 #include "backend/cuda/emulation/allocations.h"
+#include "backend/cuda/emulation/run.h"
 #include "backend/cuda/launch.cuh"
 
 namespace nmt::cuda {
 namespace {
+
+int64_t bytes_of(int64_t elements, DType t) { return elements * static_cast<int64_t>(size_of(t)); }
+const void* at(DType t, const void* data, int64_t element) {
+  return static_cast<const std::byte*>(data) + bytes_of(element, t);
+}
 
 // Element (r, c) of a row-major [rows, columns] matrix, or of its transpose, as float32.
 std::vector<float> plain(DType t, bool transposed, int64_t rows, int64_t columns, const void* data, bool tf32) {
@@ -23,29 +29,12 @@ std::vector<float> plain(DType t, bool transposed, int64_t rows, int64_t columns
   return all;
 }
 
-}  // namespace
-
-struct Products::Implementation {};
-
-Products::Products(Device& device) : implementation_(nullptr), device_(device) {}
-Products::~Products() = default;
-
-void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
-  const auto bytes = [](int64_t elements, DType t) { return elements * static_cast<int64_t>(size_of(t)); };
+// tf32: of the operands.
+void multiply(const Product& p, bool tf32, const void* a, const void* b, void* y) {
   std::vector<float> row(static_cast<size_t>(p.n));
-  const auto check = [&](const char* what, const void* data, int64_t elements, DType t) {
-    const auto size = static_cast<size_t>(bytes(elements, t));
-    if (size > 0) emulation::allocations().check(device_, what, data, size);
-  };
-  check("left operand", a, p.count * p.m * p.k, p.t);
-  check("right operand", b, p.count * p.k * p.n, p.t);
-  check("product", y, p.count * p.m * p.n, p.ty);
-  if (p.bias != nullptr) check("bias", p.bias, p.n, p.ty);
   for (int64_t i = 0; i < p.count; ++i) {
-    const auto left =
-        plain(p.t, p.transpose_a, p.m, p.k, static_cast<const std::byte*>(a) + bytes(i * p.m * p.k, p.t), tf32);
-    const auto right =
-        plain(p.t, p.transpose_b, p.k, p.n, static_cast<const std::byte*>(b) + bytes(i * p.k * p.n, p.t), tf32);
+    const auto left = plain(p.t, p.transpose_a, p.m, p.k, at(p.t, a, i * p.m * p.k), tf32);
+    const auto right = plain(p.t, p.transpose_b, p.k, p.n, at(p.t, b, i * p.k * p.n), tf32);
     for (int64_t r = 0; r < p.m; ++r) {
       std::fill(row.begin(), row.end(), 0.f);
       for (int64_t k = 0; k < p.k; ++k)
@@ -64,6 +53,25 @@ void Products::multiply(const Product& p, const void* a, const void* b, void* y)
       });
     }
   }
+}
+
+}  // namespace
+
+struct Products::Implementation {};
+
+Products::Products(Device& device) : implementation_(nullptr), device_(device) {}
+Products::~Products() = default;
+
+void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
+  const auto check = [&](const char* what, const void* data, int64_t elements, DType t) {
+    const auto size = static_cast<size_t>(bytes_of(elements, t));
+    if (size > 0) emulation::allocations().check(device_, what, data, size);
+  };
+  check("left operand", a, p.count * p.m * p.k, p.t);
+  check("right operand", b, p.count * p.k * p.n, p.t);
+  check("product", y, p.count * p.m * p.n, p.ty);
+  if (p.bias != nullptr) check("bias", p.bias, p.n, p.ty);
+  emulation::begin([=, tf32 = tf32] { cuda::multiply(p, tf32, a, b, y); });
 }
 
 }  // namespace nmt::cuda

@@ -404,6 +404,30 @@ void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, cons
 
 namespace {
 thread_local const CUstream_st* current = nullptr;
+thread_local std::vector<std::function<void()>>* recorded = nullptr;
+}  // namespace
+
+void begin(std::function<void()> work) {
+  if (recorded == nullptr) return work();
+  recorded->push_back(std::move(work));
+}
+
+std::vector<std::function<void()>> record(const std::function<void()>& work) {
+  check_not_recording("a recording");
+  std::vector<std::function<void()>> all;
+  recorded = &all;
+  try {
+    work();
+  } catch (...) {
+    recorded = nullptr;
+    throw;
+  }
+  recorded = nullptr;
+  return all;
+}
+
+void check_not_recording(const char* action) {
+  if (recorded != nullptr) fail("{} cannot be recorded", action);
 }
 
 void set_current(CUstream_st* stream) { current = stream; }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "backend/cuda/emulation/vectors.h"
 
@@ -22,6 +23,13 @@ namespace nmt::cuda::emulation {
 // body() once for each thread; returns when all have returned. Error where CUDA would refuse the launch, or a thread
 // throws.
 void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, const std::function<void()>& body);
+
+// Work that is begun on this thread's device: done at once, or, in record(), kept.
+void begin(std::function<void()> work);
+// What `work` begins, in its order; none of it is done.
+std::vector<std::function<void()>> record(const std::function<void()>& work);
+// Error where this thread records: that cannot be recorded.
+void check_not_recording(const char* action);
 
 // From now on: 0: blocks one after the other, and of the threads that can run always the first; else an order that the
 // seed chooses, another one at each barrier. A kernel whose results change has a race.
