@@ -42,6 +42,8 @@ decode --model a.safetensors --alignment out --alignment-head 3
 decode --model a.safetensors --alignment out --alignment-step both
 decode --model a.safetensors --alignment out --attention out
 decode --model a.safetensors --alignment -
+decode --model a.safetensors --alignment /dev/stdout
+decode --model a.safetensors --output= --alpha 1
 decode --model a.safetensors --attention nowhere/out
 
 echo "# models"
@@ -57,6 +59,13 @@ make nan.safetensors nan=encoder.0.feed_forward.inner.weight
 decode --model nan.safetensors --output out
 sed 's/"eos-id/"eos_id/' a.safetensors > config.safetensors
 decode --model config.safetensors
+
+echo "# an error while a thread reads text that it warns of"
+printf 'w2\xff\r\n' > odd
+for i in $(seq 100); do
+  "$NMT_BIN/nmt-decode" --model none.safetensors --input odd 2> /dev/null
+  echo "ended with $?"
+done | sort | uniq -c | sed 's/^ *//'
 
 echo "# vocabularies"
 make bare.safetensors vocab=none

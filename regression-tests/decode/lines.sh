@@ -47,6 +47,16 @@ done
 eval "exec ${server[1]}>&-"
 wait
 
+echo "# with the configuration that is dumped"
+decode --dump-config > dumped
+"$NMT_BIN/nmt-decode" --config dumped --input odd 2> /dev/null | cmp - file && echo equal
+
+echo "# a reader goes away"
+mkdir links
+for i in $(seq 200); do cat odd; done > many
+decode --quiet --max-length 20 --input many --alignment links/out 2> /dev/null | head -n 1 > first || echo "$?"
+cmp first <(head -n 1 file) && ls -A links | wc -l
+
 echo "# ensembles"
 ensemble() { "$NMT_BIN/nmt-decode" --max-length-extra 8 --normalize 1 --quiet --input odd --max-length 30 --n-best "$@" 2> /dev/null; }
 ensemble --model model.safetensors > one

@@ -38,6 +38,8 @@ awk 'NF' tokens | cmp - tokens.back && echo "and so are the trees' tokens"
 
 echo "# the search of section 6.3 unless told otherwise"
 parse --quiet --trees tokens --beam-size 21 --alpha 0.3 --max-length-extra 300 < odd | cmp - tokens && echo equal
+parse --quiet --trees tokens --dump-config > dumped
+"$NMT_BIN/nmt-decode" --config dumped < odd | cmp - tokens && echo "and with the configuration that is dumped"
 parse --quiet --n-best < odd | awk -F ' [|][|][|] ' '{ n[$1]++ } END { print n[0] " trees of line 0, " n[1] " of line 1" }'
 parse --quiet --trees tokens --scores < odd | cut -f 3 | cmp - tokens && echo equal
 parse --quiet --trees tokens --cpu-threads 1 --mini-batch 1 < odd | cmp - tokens && echo equal

@@ -50,7 +50,7 @@ echo "killed in the first save: the same files"
 long="$options --after 600u --save-freq 0 --disp-freq 1u --valid-freq 250u"
 mkdir long
 train --model long/m.safetensors $long 2> /dev/null
-for signal in TERM:143 INT:130 HUP:129; do
+for signal in TERM:143 INT:130 HUP:129 XCPU:152; do
   rm -rf stopped stopped.json
   mkdir stopped
   start --model stopped/m.safetensors $long --log-json stopped.json 2> stopped.log
@@ -63,6 +63,33 @@ for signal in TERM:143 INT:130 HUP:129; do
   grep -c "resumed from stopped/m.state at update" again.log
   content stopped | diff <(content long) -
 done
+
+# Who reads the log may end by the same Ctrl-C, and first.
+rm -rf stopped stopped.json
+mkdir stopped
+mkfifo log
+head -n 1 < log > /dev/null &
+start --model stopped/m.safetensors $long --log-json stopped.json 2> log
+until grep -qs '"update":10,' stopped.json || ! kill -0 $pid 2> /dev/null; do sleep 0.005; done
+kill -INT $pid
+code=0
+wait $pid || code=$?
+echo "$code where nobody reads the log"
+train --model stopped/m.safetensors $long 2> again.log
+grep -c "resumed from stopped/m.state at update [1-9]" again.log
+content stopped | diff <(content long) -
+
+# A signal that whoever began the training ignores does not stop it.
+mkdir ignored
+trap '' INT
+start --model ignored/m.safetensors $long --log-json ignored.json 2> /dev/null
+trap - INT
+until grep -qs '"update":10,' ignored.json || ! kill -0 $pid 2> /dev/null; do sleep 0.005; done
+kill -INT $pid
+code=0
+wait $pid || code=$?
+echo "$code where the signal is ignored"
+content ignored | diff <(content long) -
 
 # Nothing is trained yet: nothing to save, and the code is the same.
 mkfifo never

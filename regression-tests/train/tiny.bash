@@ -6,7 +6,12 @@ tiny="--train-sets data/train.en data/train.de --vocabs vocab.spm --dim-emb 16 -
   --transformer-heads 2 --enc-depth 1 --dec-depth 1 --mini-batch 4 --lr-warmup 20 --cpu-threads 1 --precision f32"
 
 train() { "$NMT_BIN/nmt-train" $tiny "$@"; }
-start() { "$NMT_BIN/nmt-train" $tiny "$@" & pid=$!; }  # in the background, to be killed
+start() {  # in the background, to be killed; with job control, as SIGINT is ignored there else
+  set -m
+  "$NMT_BIN/nmt-train" $tiny "$@" &
+  pid=$!
+  set +m
+}
 
 # What a run's folder holds, by name and content. Of a .state, whose metadata know the seconds trained: the tensors.
 content() {

@@ -51,8 +51,10 @@ struct DecodeOptions {
           "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
     search.declare(o);
     o.add("trees", trees, "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens")
-        .choices({"brackets", "tokens"});
-    o.add("free-trees", free_trees, "Let a parser write any tokens, which need be no tree of the line's words");
+        .choices({"brackets", "tokens"})
+        .automatic();
+    o.add("free-trees", free_trees, "Let a parser write any tokens, which need be no tree of the line's words")
+        .automatic();
     attention.declare(o);
     batch.declare(o);
     o.group("Computing");

@@ -50,6 +50,11 @@ std::string link_target(const std::string& path) {
 std::array<std::atomic<const char*>, 16> temporaries;
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
+// What /dev/stdout leads to belongs to whoever redirected it, and may hold more than this program writes.
+bool is_standard_output(const std::string& path) {
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
 }  // namespace
 
 void remove_temporaries() noexcept {
@@ -67,10 +72,8 @@ void AtomicFile::list(bool there) {
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   require(!path_.empty(), "cannot write a file without a name");
-  // What /dev/stdout leads to belongs to whoever redirected it, and may hold more than this program writes.
-  for (const char* own : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
-    if (path_ == own) path_ = "-";
-  if (path_ == "-") {
+  if (is_standard_output(path_)) {
+    path_ = "-";
     descriptor_ = STDOUT_FILENO;
     return;
   }
@@ -144,8 +147,8 @@ std::vector<std::string> read_lines(const std::string& path) {
 
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
-  return a == b || (a != "-" && b != "-" &&
-                    std::filesystem::weakly_canonical(a, failed) == std::filesystem::weakly_canonical(b, failed));
+  if (is_standard_output(a) || is_standard_output(b)) return is_standard_output(a) == is_standard_output(b);
+  return a == b || std::filesystem::weakly_canonical(a, failed) == std::filesystem::weakly_canonical(b, failed);
 }
 
 }  // namespace nmt

@@ -65,7 +65,7 @@ class LineReader {
 // All lines of a file, as LineReader gives them; throws what it throws.
 std::vector<std::string> read_lines(const std::string& path);
 
-// Whether two paths lead to one file, which need not be there; "-" is no file's.
+// Whether what is written to two paths comes to one place. The files need not be there.
 bool same_file(const std::string& a, const std::string& b);
 
 }  // namespace nmt

@@ -9,9 +9,10 @@
 namespace nmt::log {
 namespace {
 
+// Never destroyed: a thread that still reads when the program ends may have something to say.
 spdlog::logger& logger() {
-  static const auto instance = [] {
-    auto made = std::make_shared<spdlog::logger>("nmt", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  static auto* const instance = [] {
+    auto* made = new spdlog::logger("nmt", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("[%Y-%m-%d %H:%M:%S] %v");
     made->flush_on(spdlog::level::info);
     made->set_error_handler([](const std::string& what) { fail("{}", what); });

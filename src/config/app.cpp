@@ -31,13 +31,14 @@ class HelpFormat : public CLI::Formatter {
   }
 };
 
-// CLI11 takes a list's value [a,b] apart. Values that end with ] are guarded from that while it parses.
+// CLI11 takes a list's value [a,b] apart, and for the value of --name= what follows. Both are guarded from that while
+// it parses.
 constexpr char kGuard = '\x1f';
 
 std::vector<std::string> guarded(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   for (auto& argument : arguments)
-    if (argument.ends_with(']')) argument.push_back(kGuard);
+    if (argument.ends_with(']') || (argument.starts_with("--") && argument.ends_with('='))) argument.push_back(kGuard);
   std::ranges::reverse(arguments);  // as CLI11 wants them
   return arguments;
 }
@@ -62,7 +63,7 @@ void on_end(int signal) {
   std::raise(signal);
 }
 void take_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU})
     if (std::signal(signal, on_end) == SIG_IGN) std::signal(signal, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
 }

@@ -77,6 +77,10 @@ Option& Option::required() {
   required_ = true;
   return *this;
 }
+Option& Option::automatic() {
+  automatic_ = true;
+  return *this;
+}
 Option& Option::positional() {
   positional_ = true;
   return *this;
@@ -217,7 +221,7 @@ std::string Options::dump() const {
     group = option.group_;
     for (const auto& value : option.get()) {
       if (!option.is_list() && value.empty()) continue;
-      text += fmt::format("{} = {}\n", option.name_, value);
+      text += fmt::format("{}{} = {}\n", option.automatic_ && !option.given_ ? "# " : "", option.name_, value);
     }
   }
   return text;

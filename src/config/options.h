@@ -24,6 +24,7 @@ class Option {
   Option& range(double low, double high);
   Option& check(std::function<void(const std::string&)> test);
   Option& required();               // a command line or config file must set it
+  Option& automatic();              // where it is not given its value follows from others; dumps show it as a comment
   Option& positional();             // words of the command line that belong to no option are its values
   Option& short_name(char letter);  // -letter is the same as --name
 
@@ -48,7 +49,7 @@ class Option {
   Target target_;
   std::vector<std::string> choices_;
   double low_ = 0, high_ = 0;
-  bool bounded_ = false, required_ = false, positional_ = false, given_ = false;
+  bool bounded_ = false, required_ = false, automatic_ = false, positional_ = false, given_ = false;
   char letter_ = 0;
   std::function<void(const std::string&)> test_;
 };
@@ -77,7 +78,8 @@ class Options {
   void read_config(const std::string& path);
   // Throws UserError for a value that no line of a configuration can hold.
   void require_lines() const;
-  // The values of all options as read_config reads them, but for those that no line can hold.
+  // The values of all options as read_config reads them, but for those that no line can hold, and as comments automatic
+  // ones that are not given.
   std::string dump() const;
 
  private:

@@ -363,6 +363,7 @@ double Trainer::done_share() const {
 
 void Trainer::run() {
   stop_signal = 0;
+  std::signal(SIGPIPE, SIG_IGN);    // who reads the log may be gone before the last model is saved
   AtomicFile(prefix() + ".state");  // can be written: known now, not after hours
   remove_leftovers(prefix());
   replicas_->first().profile.times_ops = options_.profile;
@@ -377,8 +378,8 @@ void Trainer::run() {
     if (state_.progress.updates == 0) write_state();
     training = true;
     // Before this there is nothing to save.
-    for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, on_signal);
-    if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGXCPU})
+      if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup, a script's background
     train();
   } catch (const OutOfMemory& error) {
     user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory, and so do more --devices",
