@@ -1,6 +1,21 @@
 # NMT_CUDA_MODE: DEVICE (device code by nvcc), EMULATED (the same sources as C++, run in this process: for tests), OFF.
 # With NMT_CUDA=AUTO the toolkit is taken where it is found; where it is not, that is said.
 set(NMT_CUDA_MODE OFF)
+
+# Those of this machine's GPUs; where it has none that nmt is meant for (80, 86, 89, 90, 100, 120), 90.
+function(nmt_find_architectures result)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE found ERROR_QUIET RESULT_VARIABLE failed)
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]" found "${found}")
+  string(REPLACE "." "" found "${found}")
+  list(FILTER found EXCLUDE REGEX "^[0-7]?[0-9]$")
+  list(REMOVE_DUPLICATES found)
+  if(failed OR NOT found)
+    set(found 90)
+  endif()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
 if(NMT_CUDA_EMULATION)
   find_package(Boost REQUIRED COMPONENTS context)
   set(NMT_CUDA_MODE EMULATED)
@@ -9,7 +24,7 @@ elseif(NOT NMT_CUDA STREQUAL "OFF")
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 90)  # all that nmt is meant for: 80;86;89;90;100;120
+      nmt_find_architectures(CMAKE_CUDA_ARCHITECTURES)
     endif()
     enable_language(CUDA)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know of it

@@ -37,6 +37,7 @@ class Backend {
   virtual void download(void* to, const void* from, size_t bytes) = 0;  // to the host, which waits for it
   virtual void copy(void* to, const void* from, size_t bytes) = 0;      // within the backend's memory
   virtual void zero(void* to, size_t bytes) = 0;
+  virtual void make_current() {}   // what this thread asks of a device's libraries is asked of this one from now on
   virtual void synchronize() = 0;  // waits for all that was begun
 
   virtual void compute(const Op& op, const Launch& launch) = 0;
@@ -68,7 +69,7 @@ std::string device_list();
 // "cpu", or the number of a device. UserError where there is no such device or nmt was built without CUDA.
 std::shared_ptr<Backend> backend_of(const std::string& device);
 // Several: "cpu" alone, different devices of one kind (UserError otherwise), or "auto": the first device, or where
-// there is none, which is logged, the host.
+// that cannot be used, which is logged, the host.
 std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>& devices);
 // What several devices' backends talk to each other through, in their order.
 std::vector<std::unique_ptr<cuda::Communicator>> connect(std::span<const std::shared_ptr<Backend>> backends);

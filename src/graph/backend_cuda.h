@@ -29,6 +29,7 @@ class CudaBackend : public Backend {
   void download(void* to, const void* from, size_t bytes) override { device_.download(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override { device_.copy(to, from, bytes); }
   void zero(void* to, size_t bytes) override { device_.zero(to, bytes); }
+  void make_current() override { device_.make_current(); }
   void synchronize() override { device_.synchronize(); }
   void compute(const Op& op, const Launch& launch) override {
     named(op.name(), [&] { op.cuda(launch); });

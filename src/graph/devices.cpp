@@ -43,9 +43,11 @@ namespace {
 
 std::shared_ptr<Backend> first_device() {
 #ifdef NMT_HAVE_CUDA
-  std::string why = "there is no GPU";
-  if (!cuda::devices(&why).empty()) return backend_of("0");
-  log::info("computing on the CPU: {}", why);
+  try {
+    return backend_of("0");
+  } catch (const UserError& error) {
+    log::info("computing on the CPU: {}", error.what());
+  }
 #endif
   return host_backend();
 }

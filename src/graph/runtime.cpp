@@ -52,6 +52,7 @@ Runtime::Planned& Runtime::planned(const Graph& graph, std::span<const Value> ou
     plans_.clear();
   }
   ++plans_made_;
+  backend_->make_current();  // how much working memory kernels need depends on the device
   auto made = std::make_unique<Planned>();
   made->plan = Plan::make(graph, outputs, backend_->on_host());
   return *plans_.emplace(hash, std::move(made))->second;

@@ -27,9 +27,9 @@ struct TrainingState {
   uint64_t seed = 0;
   double mean_norm = 0;  // running mean of the gradient's norm
   int64_t skipped = 0, skipped_in_row = 0;
-  // Of --precision f16: what the loss is multiplied by, and the updates since that changed.
+  // Of --precision f16: what the loss is multiplied by, and the updates since that changed; -1: nothing is scaled.
   double loss_scale = 1;
-  int64_t scaled_updates = 0;
+  int64_t scaled_updates = -1;
   std::map<std::string, double> best;      // by metric
   std::map<std::string, int64_t> stalled;  // validations since the best one, by metric
   TrainingSums shown;                      // since the last line of the log

@@ -157,8 +157,11 @@ void Trainer::start_or_resume() {
   }
   if (validator_) state_.validation = validator_->fingerprint();
   // Also where a run of another precision is gone on with.
-  if (!scales_loss() || (state_.loss_scale == 1 && state_.scaled_updates == 0)) {
-    state_.loss_scale = scales_loss() ? kFirstLossScale : 1;
+  if (!scales_loss()) {
+    state_.loss_scale = 1;
+    state_.scaled_updates = -1;
+  } else if (state_.scaled_updates < 0) {
+    state_.loss_scale = kFirstLossScale;
     state_.scaled_updates = 0;
   }
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});

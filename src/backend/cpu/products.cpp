@@ -94,7 +94,7 @@ std::unique_ptr<Product> make(const Key& key, const dnnl::memory::desc* layout) 
 
 // Primitives are made once; oneDNN's own cache is smaller and slower to ask.
 // The key by value: GCC 13 and newer take the result for a reference into it.
-const Product& product_for(Key key, const dnnl::memory::desc* layout = nullptr) {
+const Product& product_for(Key key, const dnnl::memory::desc* layout = nullptr) {  // of packed operands
   static std::shared_mutex mutex;
   static std::unordered_map<Key, std::unique_ptr<Product>, KeyHash> products;
   {
@@ -104,6 +104,21 @@ const Product& product_for(Key key, const dnnl::memory::desc* layout = nullptr) 
   auto made = make(key, layout);
   const std::unique_lock lock(mutex);
   return *products.try_emplace(key, std::move(made)).first->second;
+}
+
+// Sizes of plain operands are those of sentences, of which a long run sees ever new ones: only so many are kept.
+std::shared_ptr<const Product> plain_product_for(const Key& key) {
+  constexpr size_t kKept = 256;
+  static std::shared_mutex mutex;
+  static std::unordered_map<Key, std::shared_ptr<const Product>, KeyHash> products;
+  {
+    const std::shared_lock lock(mutex);
+    if (const auto it = products.find(key); it != products.end()) return it->second;
+  }
+  std::shared_ptr<const Product> made = make(key, nullptr);
+  const std::unique_lock lock(mutex);
+  if (products.size() >= kKept) products.clear();
+  return products.try_emplace(key, std::move(made)).first->second;
 }
 
 // oneDNN runs sequentially in a thread whose OpenMP team is the thread alone.
@@ -232,9 +247,9 @@ void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int6
     if (!accumulate) std::memset(c, 0, static_cast<size_t>(m * n) * size_of(tc));
     return;
   }
-  execute(product_for({m, n, k, transpose_a ? 1 : k, transpose_a ? m : 1, transpose_b ? 1 : n, transpose_b ? k : 1, t,
-                       tc, false, false, accumulate}),
-          a, b, c, nullptr);
+  const auto product = plain_product_for({m, n, k, transpose_a ? 1 : k, transpose_a ? m : 1, transpose_b ? 1 : n,
+                                          transpose_b ? k : 1, t, tc, false, false, accumulate});
+  execute(*product, a, b, c, nullptr);
 }
 
 }  // namespace nmt::cpu

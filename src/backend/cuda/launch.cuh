@@ -40,8 +40,11 @@ void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, 
     emulation::run(name, blocks, grid.threads, grid.shared, [&] { kernel(static_cast<Parameters>(arguments)...); });
   });
 #else
-  if (grid.shared > 48 << 10)
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared));
+  if (grid.shared > 48 << 10 && cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                     static_cast<int>(grid.shared)) != cudaSuccess) {
+    cudaGetLastError();  // it is dealt with
+    refuse_launch(name, "it needs more shared memory than a block of this device can have");
+  }
   kernel<<<blocks, grid.threads, grid.shared, stream>>>(static_cast<Parameters>(arguments)...);
   check_launch(name);
 #endif

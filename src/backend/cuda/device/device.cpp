@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/device/check.h"
+#include "backend/cuda/device/code.h"
 
 namespace nmt::cuda {
 namespace {
@@ -145,6 +146,10 @@ Device::Device(int index) : index_(index) {
   if (error == cudaErrorDevicesUnavailable || error == cudaErrorDeviceAlreadyInUse)
     user_error("device {} ({}) is in use by somebody who does not share it", index, info_.name);
   check_cuda(error, "choosing the device");
+  require(has_code(),
+          "device {} ({}): this nmt holds no code for compute capability {}.{}; build it with "
+          "-DCMAKE_CUDA_ARCHITECTURES={}{}",
+          index, info_.name, info_.major, info_.minor, info_.major, info_.minor);
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   // Freed memory stays with the process: it will be taken again.
   cudaMemPool_t pool;
