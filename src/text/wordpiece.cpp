@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include <unicode/uchar.h>
-
 #include "base/error.h"
 #include "base/utf8.h"
+#include "text/lowercase.h"
 
 namespace nmt {
 namespace {
@@ -16,10 +15,6 @@ bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0x
 
 bool continues_word(std::string_view piece) {
   return piece.starts_with(WordPieceVocab::kContinues) && piece.size() > WordPieceVocab::kContinues.size();
-}
-
-bool has_upper_case(std::string_view piece) {
-  return std::ranges::any_of(to_utf32(piece), [](char32_t c) { return u_isupper(static_cast<UChar32>(c)); });
 }
 
 }  // namespace
@@ -53,7 +48,7 @@ WordPieceVocab::WordPieceVocab(std::string file, const std::string& name) : Voca
     if (continues) piece.remove_prefix(kContinues.size());
     (continues ? continuations_ : starts_).emplace(piece, id);
     longest_ = std::max(longest_, piece.size());
-    upper_case = upper_case || has_upper_case(piece);
+    upper_case = upper_case || lowercase(piece) != piece;
     accents = accents || fold_accents(piece) != piece;
   }
   unk_ = find(kUnknown);

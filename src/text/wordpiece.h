@@ -12,7 +12,7 @@ namespace nmt {
 // A word of basic_words is split greedily into the longest pieces from its start (Devlin et al. 2019; Wu et al. 2016);
 // a word that cannot be split, or of more than 200 characters, is one [UNK]. The end of a sentence is </s> if there is
 // such a piece, else [SEP].
-// The format does not say whether text is lower-cased: it is if no piece has an upper-case letter, and then accents are
+// The format does not say whether text is lower-cased: it is if that would change no piece, and then accents are
 // removed, too, if no piece has one (so BERT's cased and uncased files are both treated as they were made).
 // Text is normalised to join_words(basic_words(text)): the format keeps no spaces, so the text's own ones around
 // punctuation are replaced by the usual ones.

@@ -130,6 +130,7 @@ TEST_CASE("WordPiece: casing follows from the pieces") {
   CHECK(pieces_of(*vocab_of("[UNK]\n[SEP]\nA\n##E"), "AÉ AE ae") == "[UNK] A ##E [UNK]");
   CHECK(pieces_of(*vocab_of("[UNK]\n[SEP]\na\n##e"), "AÉ AE ae") == "a ##e a ##e a ##e");
   CHECK(pieces_of(*vocab_of("[UNK]\n[SEP]\na\n##é"), "AÉ AE ae") == "a ##é [UNK] [UNK]");
+  CHECK(pieces_of(*vocab_of("[UNK]\n[SEP]\na\nℝ\n##𝐀"), "A ℝ a𝐀") == "a ℝ a ##𝐀");  // capitals without lower case
 }
 
 TEST_CASE("WordPiece: vocab.txt is read with either line end; what is wrong with it is said") {
