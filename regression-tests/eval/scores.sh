@@ -43,6 +43,8 @@ eval_ ter -r ref1 --sentence --score-only --width 2 < hyp
 echo "== JSON"
 eval_ bleu -r ref1 --json --width 2 < hyp
 eval_ chrf -r ref1 --json --hypothesis hyp ref2
+head -n 1 ref1 > one
+head -n 1 hyp | eval_ chrf -r one --sentence --json  # a list, however many lines there are
 echo "== input"
 gzip -k hyp && zstd -q hyp ref1 || exit 1
 eval_ bleu -r ref1.zst --hypothesis hyp.gz --score-only

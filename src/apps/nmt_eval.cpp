@@ -116,11 +116,11 @@ void evaluate(const Metric& metric, const EvalOptions& options, const Inspect& i
     if (baseline.empty()) baseline = std::move(trials);
   }
 
-  const bool several = options.hypotheses.size() > 1;
+  const bool several = options.hypotheses.size() > 1, list = several || options.sentence;
   const auto names = several ? options.hypotheses : std::vector<std::string>();
   std::string text;
   if (options.json)
-    text = json_report(scores, names, options.width);
+    text = list ? json_report(scores, names, options.width) : json_report(scores[0], options.width);
   else if (options.paired && !options.score_only)
     text = paired_report(scores, names, options.width);
   else

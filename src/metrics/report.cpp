@@ -35,8 +35,9 @@ Json to_json(const Score& score, int width) {
 
 }  // namespace
 
+std::string json_report(const Score& score, int width) { return to_json(score, width).dump(1) + "\n"; }
+
 std::string json_report(std::span<const Score> scores, std::span<const std::string> systems, int width) {
-  if (scores.size() == 1 && systems.empty()) return to_json(scores[0], width).dump(1) + "\n";
   auto array = Json::array();
   for (size_t i = 0; i < scores.size(); ++i) {
     Json json;

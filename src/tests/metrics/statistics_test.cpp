@@ -140,9 +140,10 @@ TEST_CASE("reports") {
   score.signature = "nrefs:1|case:mixed";
   score.details = "60.0/30.0/20.0/10.0";
   CHECK(score.text() == "BLEU|nrefs:1|case:mixed = 27.3 60.0/30.0/20.0/10.0");
-  CHECK(json_report(std::span(&score, 1), {}, 2) ==
+  CHECK(json_report(score, 2) ==
         "{\n \"name\": \"BLEU\",\n \"score\": 27.34,\n \"signature\": \"nrefs:1|case:mixed\",\n \"verbose_score\": "
         "\"60.0/30.0/20.0/10.0\",\n \"nrefs\": \"1\",\n \"case\": \"mixed\"\n}\n");
+  CHECK(json_report(std::span(&score, 1), {}, 2).starts_with("[\n {\n  \"name\": \"BLEU\","));
   std::vector<Score> scores(2, score);
   scores[1].p_value = 0.012;
   scores[1].interval = Score::Interval{27.3, 0.52};
