@@ -39,6 +39,7 @@ try --train-sets text --output v --type words --merges code
 try --train-sets text --output v --user-defined-symbols 'a b'
 try --train-sets text --output v --user-defined-symbols '</s>'
 try --train-sets text --output v --user-defined-symbols a b a
+try --train-sets text --output v --user-defined-symbols '<0x41>' --byte-fallback
 try --train-sets text --output v --seed 2
 try --train-sets text --output ''
 try --train-sets - - --output v < text

@@ -99,7 +99,7 @@ std::string number_after(std::string_view text, std::string_view mark) {
   if (const auto most = number_after(message, "value <= "); !most.empty())
     user_error("--size {} is too large for this text: at most {} pieces can be made", settings.size, most);
   if (const auto needed = number_after(message, fmt::format("required_chars. {} vs ", settings.size)); !needed.empty())
-    user_error("--size {} is too small: the text needs more than {} pieces; or take a lower --character-coverage",
+    user_error("--size {} is too small: the text needs at least {} pieces; or take a lower --character-coverage",
                settings.size, needed);
   user_error("SentencePiece cannot train on this text: {}", message);
 }

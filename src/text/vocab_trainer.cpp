@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <mutex>
+#include <ranges>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "base/utf8.h"
 #include "text/split_words.h"
 #include "text/vocab_lines.h"
 #include "text/vocab_types.h"
@@ -64,9 +66,13 @@ void VocabTraining::validate() const {
   }
   require(!train_sets.empty(), "--train-sets names no file");
   for (const auto& symbol : user_defined_symbols) {
+    require(is_valid_utf8(symbol), "--user-defined-symbols: '{}' is not valid UTF-8", repair_utf8(symbol));
     require(split_words(symbol) == std::vector{std::string_view(symbol)},
             "--user-defined-symbols: '{}' is not one word", symbol);
     require(symbol != "<unk>" && symbol != "</s>", "--user-defined-symbols: {} is a piece of every vocabulary", symbol);
+    const auto is_byte = [&](int byte) { return symbol == fmt::format("<0x{:02X}>", byte); };
+    require(!byte_fallback || std::ranges::none_of(std::views::iota(0, 256), is_byte),
+            "--user-defined-symbols: {} is a piece of --byte-fallback", symbol);
     require(std::ranges::count(user_defined_symbols, symbol) == 1, "--user-defined-symbols: '{}' is given twice",
             symbol);
   }

@@ -91,6 +91,21 @@ TEST_CASE("SentencePiece: byte fallback leaves nothing unknown; user-defined sym
         std::string::npos);
 }
 
+TEST_CASE("SentencePiece: symbols that cannot be pieces of their own are named") {
+  TempFolder folder;
+  write_lines(folder / "t", invented_text(300, 4));
+  auto settings = training("bpe", 400, {folder / "t"});
+  const auto train_with = [&](const std::string& symbol) {
+    settings.user_defined_symbols = {"<2de>", symbol};
+    return error_of([&] { train_vocab(settings); });
+  };
+  CHECK(train_with("b\xe4r") == "--user-defined-symbols: 'b\uFFFDr' is not valid UTF-8");
+  CHECK(train_with("<0x4A>") == "no error");
+  settings.byte_fallback = true;
+  CHECK(train_with("<0x4A>") == "--user-defined-symbols: <0x4A> is a piece of --byte-fallback");
+  for (const char* symbol : {"<0x4a>", "<0x4>", "0x4A"}) CHECK(train_with(symbol) == "no error");
+}
+
 TEST_CASE("SentencePiece: models from elsewhere with any ids") {
   const std::string pieces = piece("<s>", kControl) + piece("<pad>", kControl) + piece("</s>", kControl) +
                              piece("<unk>", kUnknown) + piece("\u2581", kNormal) + piece("a", kNormal);
@@ -119,9 +134,10 @@ TEST_CASE("SentencePiece: sizes and texts that cannot be trained on") {
     const int most = std::stoi(error.substr(start.size()));  // is what it says
     CHECK(train_vocab(training(type, most, {folder / "t"})).vocab->size() == most);
     CHECK(train(type, most + 1, "t").starts_with(fmt::format("--size {} is too large", most + 1)));
+    CHECK(train(type, 4, "t") ==
+          "--size 4 is too small: the text needs at least 5 pieces; or take a lower --character-coverage");
+    CHECK(train_vocab(training(type, 5, {folder / "t"})).vocab->size() == 5);
   }
-  CHECK(train("bpe", 4, "t") ==
-        "--size 4 is too small: the text needs more than 5 pieces; or take a lower --character-coverage");
   for (const std::string type : {"bpe", "unigram", "wordpiece", "words"})
     CHECK(train(type, 50, "blank") == "there is no text to learn from in " + folder.path() + "/blank");
   CHECK(train("bpe", 50, "nowhere").starts_with("cannot read " + folder.path() + "/nowhere"));
