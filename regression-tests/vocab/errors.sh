@@ -18,6 +18,7 @@ try() {
 }
 try --train-sets text
 try --train-sets nowhere --output v
+try --train-sets malformed nowhere --output v --type words  # nothing is read before all are there
 try --train-sets folder --output v
 try --train-sets cut.gz --output v --type words
 try --train-sets blank nothing --output v

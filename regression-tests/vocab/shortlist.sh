@@ -53,5 +53,7 @@ try --vocabs v.both --train-sets a.en b.de --output x
 try --vocabs v.both --train-sets a.en a.de --output x --max-length 1
 try --vocabs v.both --train-sets a.en a.de --output x --best 301
 try --vocabs v.both --train-sets a.en a.de --output nowhere/x
+try --vocabs v.both --train-sets a.en a.de --output x --valid-sets b.en
+try --vocabs v.both --train-sets a.en a.de --output x --valid-sets b.en nowhere
 ls x 2> /dev/null
 exit 0

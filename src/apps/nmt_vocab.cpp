@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -151,11 +152,10 @@ struct ShortlistOptions {
     declare_threads(options, threads);
   }
 
-  Corpus corpus(const std::vector<std::string>& paths, std::shared_ptr<const Vocab> source,
-                std::shared_ptr<const Vocab> target) const {
+  DataOptions data(const std::vector<std::string>& paths) const {
     DataOptions data{.train_sets = paths, .max_length = max_length, .tempdir = tempdir};
     data.mini_batch_words = SentenceStore::kMaxTokens + 1;  // no batches: none is too small
-    return {data, std::move(source), std::move(target), threads_or_all(threads)};
+    return data;
   }
 };
 
@@ -163,8 +163,11 @@ void make_shortlist(const ShortlistOptions& options) {
   require(options.vocabs.size() <= 2, "--vocabs takes one or two files, not {}", options.vocabs.size());
   SafetensorsWriter file(options.output);  // first, so that training is not for nothing
   const auto [source, target] = Vocab::load_sides(options.vocabs);
-  const auto corpus = options.corpus(options.train_sets, source, target);
-  ThreadPool pool(threads_or_all(options.threads));
+  const int threads = threads_or_all(options.threads);
+  std::optional<Corpus> valid;  // before training, too, as its files may be missing
+  if (!options.valid_sets.empty()) valid.emplace(options.data(options.valid_sets), source, target, threads);
+  const Corpus corpus(options.data(options.train_sets), source, target, threads);
+  ThreadPool pool(threads);
   const auto shortlist = train_shortlist(corpus.store(), *source, *target, options.training, pool);
   shortlist.save(file);
 
@@ -179,9 +182,7 @@ void make_shortlist(const ShortlistOptions& options) {
             static_cast<double>(targets) / static_cast<double>(std::max<int64_t>(pieces, 1)), pieces,
             shortlist.frequent().size(), corpus.counts().kept, corpus.counts().read);
   log::info("training text: {}", measure_fit(shortlist, corpus.store(), pool).text());
-  if (options.valid_sets.empty()) return;
-  const auto valid = options.corpus(options.valid_sets, source, target);
-  log::info("validation text: {}", measure_fit(shortlist, valid.store(), pool).text());
+  if (valid) log::info("validation text: {}", measure_fit(shortlist, valid->store(), pool).text());
 }
 
 struct LineariseOptions {

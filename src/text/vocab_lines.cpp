@@ -7,9 +7,9 @@
 
 namespace nmt {
 
-TrainingLines::TrainingLines(std::vector<std::string> paths, int64_t max_lines, uint64_t seed)
-    : paths_(std::move(paths)) {
-  require(std::ranges::count(paths_, "-") <= 1, "standard input (-) can be read only once");
+TrainingLines::TrainingLines(const std::vector<std::string>& paths, int64_t max_lines, uint64_t seed) {
+  require(std::ranges::count(paths, "-") <= 1, "standard input (-) can be read only once");
+  for (const auto& path : paths) files_.emplace_back(path, OnNul::kReplace);
   if (max_lines > 0) sample(max_lines, seed);
 }
 
@@ -21,11 +21,9 @@ bool TrainingLines::next(std::string& line) {
 }
 
 bool TrainingLines::read(std::string& line) {
-  while (!reader_ || !reader_->next(line)) {
-    if (file_ == paths_.size()) return false;
-    reader_.emplace(paths_[file_++], OnNul::kReplace);
-  }
-  return true;
+  for (; current_ < files_.size(); ++current_)
+    if (files_[current_].next(line)) return true;
+  return false;
 }
 
 // Algorithm R (Vitter 1985), then back into the order of the text.

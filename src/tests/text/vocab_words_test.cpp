@@ -138,6 +138,7 @@ TEST_CASE("malformed training text is repaired") {
   for (std::string line; lines.next(line);) got.push_back(line);
   CHECK(got == std::vector<std::string>{"gut", "b\uFFFDd", "n\uFFFDl", "e\u0085f"});
   CHECK(error_of([] { TrainingLines({"-", "-"}, 0, 1); }) == "standard input (-) can be read only once");
+  CHECK(error_of([&] { TrainingLines({folder / "t", folder / "nowhere"}, 0, 1); }).starts_with("cannot read "));
 }
 
 TEST_CASE("words: pieces belong to words") {
