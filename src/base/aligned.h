@@ -24,4 +24,20 @@ struct AlignedAllocator {
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
+// The same, but new elements are not set: who is about to write them touches their memory first, and in parallel.
+template <class T>
+struct UnsetAllocator : AlignedAllocator<T> {
+  template <class U>
+  struct rebind {
+    using other = UnsetAllocator<U>;
+  };
+  UnsetAllocator() = default;
+  template <class U>
+  UnsetAllocator(const UnsetAllocator<U>&) {}  // NOLINT: allocators convert
+  template <class U>
+  void construct(U*) {}
+};
+
+using AlignedBytes = std::vector<std::byte, UnsetAllocator<std::byte>>;
+
 }  // namespace nmt

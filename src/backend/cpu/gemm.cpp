@@ -118,8 +118,7 @@ namespace {
 
 // Rows of zeros behind the last of `tokens` rows of x [tokens, k], so that there are `padded`; x itself where that is
 // so.
-const void* padded_rows(DType t, int64_t tokens, int64_t padded, int64_t k, const void* x,
-                        AlignedVector<std::byte>& room) {
+const void* padded_rows(DType t, int64_t tokens, int64_t padded, int64_t k, const void* x, AlignedBytes& room) {
   if (padded == tokens) return x;
   const auto row = static_cast<size_t>(k) * size_of(t);
   room.assign(static_cast<size_t>(padded) * row, std::byte{0});
@@ -148,7 +147,7 @@ void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int6
   sums.resize(static_cast<size_t>(blocks * size));
   float* const partial = sums.data();
   pool.parallel_for(blocks, 1, [&](int64_t block, int64_t) {
-    thread_local AlignedVector<std::byte> packed, room;
+    thread_local AlignedBytes packed, room;
     const int64_t first = block * kFewTokens, tokens = std::min(kFewTokens, m - first), padded = round_up(tokens, 64);
     const PackedLayout layout(t, k, padded);
     packed.resize(static_cast<size_t>(layout.bytes()));
@@ -169,7 +168,7 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
   if (n * k <= kSmallGradient) return small_weight_gradient(pool, t, m, n, k, dy, x, dw);
   // Rows of dw that one task computes: enough tasks for several cores also where n is small; a function of n alone.
   const int64_t rows = n >= 1024 ? 256 : std::max<int64_t>(16, round_up(n / 4, 16));
-  thread_local AlignedVector<std::byte> packed, room;  // the caller's
+  thread_local AlignedBytes packed, room;  // the caller's
   for (int64_t first = 0; first < m; first += kTokenBlock) {
     const int64_t tokens = std::min(kTokenBlock, m - first), padded = round_up(tokens, 64);
     const PackedLayout layout(t, k, padded);

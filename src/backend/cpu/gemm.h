@@ -46,7 +46,7 @@ class PackedMatrix {
 
   DType dtype_ = DType::kF32;
   int64_t n_ = 0, k_ = 0;
-  AlignedVector<std::byte> data_;
+  AlignedBytes data_;
   std::vector<float> scales_;  // of columns, then their sums
 };
 
