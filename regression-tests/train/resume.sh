@@ -1,5 +1,5 @@
 # A run that is stopped, however it is, goes on as if it had not been: the same files, bit for bit, after kill -9 at
-# thirty instants, SIGTERM and SIGINT.
+# thirty instants and after signals.
 . "$NMT_ROOT/regression-tests/train/tiny.bash"
 options="--after 90u --save-freq 3u --keep-last 2 --disp-freq 7u --optimizer-delay 2 --exponential-smoothing 0.01
   --valid-sets data/dev.en data/dev.de --valid-freq 20u --valid-metrics perplexity"

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "config/app.h"
 #include "io/average.h"
-#include "io/checkpoint.h"
+#include "io/training_files.h"
 
 namespace {
 
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   app.run([&] {
     options.validate();
     const auto files =
-        options.last == 0 ? options.files : nmt::last_checkpoints(options.model, options.kind, options.last);
+        options.last == 0 ? options.files : nmt::TrainingFiles(options.model).last(options.kind, options.last);
     nmt::average_models(files, options.weights, options.output);
     for (const auto& file : files) nmt::log::info("averaged {}", file);
     nmt::log::info("wrote the mean of {} to {}", files.size() == 1 ? "1 file" : fmt::format("{} files", files.size()),

@@ -227,17 +227,6 @@ class Models {
   std::vector<std::unique_ptr<Model>> models_;
 };
 
-// What --precision asks for on these backends.
-DType compute_type(const std::string& precision, std::span<const std::shared_ptr<Backend>> backends) {
-  const bool on_host = backends.front()->on_host();
-  if (precision == "tf32")
-    for (const auto& backend : backends) backend->use_tf32();
-  if (precision == "bf16" && on_host && !cpu::has_fast_bf16())
-    log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
-  if (precision == "f16") return DType::kF16;
-  return precision == "bf16" || precision == "int8" || (precision == "auto" && !on_host) ? DType::kBF16 : DType::kF32;
-}
-
 // A parser's grammar, none for other models. Its search has section 6.3's numbers where none are given.
 std::optional<TreeGrammar> grammar_of(const Models& models, const Vocabularies& vocabularies, DecodeOptions& options,
                                       Options& declared) {
@@ -263,7 +252,7 @@ std::optional<TreeGrammar> grammar_of(const Models& models, const Vocabularies& 
 void decode(DecodeOptions options, Options& declared) {
   options.validate();
   log::set_quiet(options.quiet);
-  const std::string input = options.input == "-" ? "standard input" : options.input;
+  const std::string input = input_name(options.input);
   AtomicFile output(options.output);
   std::unique_ptr<TextReader> targets;
   if (!options.score_targets.empty()) targets = std::make_unique<TextReader>(options.score_targets, OnNul::kReplace);
@@ -271,8 +260,8 @@ void decode(DecodeOptions options, Options& declared) {
   const bool int8 = options.precision == "int8";  // computed on the CPU only
   const std::vector<std::string> automatic = {"auto"}, cpu = {"cpu"};
   const auto backends = backends_of(int8 && options.devices == automatic ? cpu : options.devices);
-  const LineLimits limits = options.batch.filled_in(backends.front()->on_host(), options.search.beam);
-  LineQueue queue(options.input, static_cast<size_t>(limits.lines));
+  const bool on_host = backends.front()->on_host();
+  LineQueue queue(options.input, static_cast<size_t>(options.batch.lines_ahead(on_host)));  // it begins to read
   Models models(options);
   const std::vector<Scorer> scorers = models.load(backends.front());
   const Vocabularies vocabularies = models.vocabularies(options.vocabs);
@@ -282,10 +271,11 @@ void decode(DecodeOptions options, Options& declared) {
   if (!options.shortlist.empty())
     shortlist = Shortlist::load(options.shortlist, *vocabularies.source, *vocabularies.target);
 
-  Runtime runtime(threads_or_all(options.threads), compute_type(options.precision, backends), int8, backends.front());
+  const DType compute = int8 ? DType::kBF16 : compute_type(options.precision, backends, false);
+  Runtime runtime(threads_or_all(options.threads), compute, int8, backends.front());
   runtime.profile.times_ops = options.profile;
   runtime.weights().on_packed = [&](std::span<const float> values) { models.release(values); };
-  std::vector<Decoder::Place> further;
+  std::vector<Decoder::FurtherDevice> further;
   for (size_t i = 1; i < backends.size(); ++i) further.push_back({models.load(backends[i]), backends[i]});
   Decoder decoder(scorers, runtime, options.search, shortlist ? &*shortlist : nullptr, std::move(further));
   LineTranslator translator(decoder, *vocabularies.source, *vocabularies.target, options.batch, input);

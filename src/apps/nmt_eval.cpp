@@ -65,8 +65,6 @@ Lines read_text(const std::string& path) {
   return lines;
 }
 
-std::string shown(const std::string& path) { return path == "-" ? "standard input" : path; }
-
 std::vector<Lines> read_references(const EvalOptions& options) {
   std::vector<Lines> references;
   for (const auto& path : options.references) references.push_back(read_text(path));
@@ -77,8 +75,8 @@ Lines read_hypothesis(const std::string& path, const EvalOptions& options, const
   auto lines = read_text(path);
   for (size_t r = 0; r < references.size(); ++r)
     require(references[r].size() == lines.size(),
-            "{} has {} lines, but its reference {} has {}; line by line they must belong together", shown(path),
-            lines.size(), shown(options.references[r]), references[r].size());
+            "{} has {} lines, but its reference {} has {}; line by line they must belong together", input_name(path),
+            lines.size(), input_name(options.references[r]), references[r].size());
   return lines;
 }
 
@@ -90,7 +88,7 @@ void warn_if_tokenized(const std::string& path, const Lines& lines, std::span<co
   const auto count = std::ranges::count_if(lines, [](const std::string& line) { return line.ends_with(" ."); });
   if (count >= kMany)
     log::warn("{}: {} lines end in a tokenized period; scores of tokenized text cannot be compared: detokenize it",
-              shown(path), count);
+              input_name(path), count);
 }
 
 void evaluate(const Metric& metric, const EvalOptions& options, const Inspect& inspect = {}) {
@@ -125,7 +123,7 @@ void evaluate(const Metric& metric, const EvalOptions& options, const Inspect& i
     text = paired_report(scores, names, options.width);
   else
     for (size_t i = 0; i < scores.size(); ++i)
-      text += fmt::format("{}{}{}\n", several ? shown(names[i]) : "", several ? ": " : "",
+      text += fmt::format("{}{}{}\n", several ? input_name(names[i]) : "", several ? ": " : "",
                           options.score_only ? scores[i].number(options.width) : scores[i].text(options.width));
   fmt::print("{}", text);
 }
@@ -151,12 +149,12 @@ std::vector<SentenceBrackets> compare_sentences(const std::string& path, const L
   for (size_t i = 0; i < lines.size(); ++i) {
     sentences.push_back(compare_brackets(reference[i], lines[i], parameters));
     if (sentences.back().status != SentenceBrackets::kError) continue;
-    log::warn("{}:{} against {}:{}: not scored: {}", shown(path), i + 1, shown(reference_path), i + 1,
+    log::warn("{}:{} against {}:{}: not scored: {}", input_name(path), i + 1, input_name(reference_path), i + 1,
               sentences.back().error);
     require(++errors <= parameters.max_errors + 1,
             "{}: {} sentences cannot be scored; are these trees of the reference's sentences? MAX_ERROR in --params "
             "allows for more",
-            shown(path), errors);
+            input_name(path), errors);
   }
   return sentences;
 }
@@ -190,7 +188,7 @@ void evaluate_alignment(const AlignmentCommandOptions&, const EvalOptions& commo
   require(common.references.size() == 1, "alignment takes one --reference, not {}", common.references.size());
   const auto parse = [](const std::string& path, const Lines& lines, bool gold) {
     for (size_t i = 0; i < lines.size(); ++i)
-      WordAlignment::parse(lines[i], gold, fmt::format("{}:{}:", shown(path), i + 1));
+      WordAlignment::parse(lines[i], gold, fmt::format("{}:{}:", input_name(path), i + 1));
   };
   evaluate(AlignmentErrorRate(), common,
            [&](const std::string& path, const Lines& lines, std::span<const Lines> references) {

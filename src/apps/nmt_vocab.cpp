@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "base/thread_pool.h"
 #include "config/app.h"
 #include "config/threads.h"
@@ -43,7 +43,7 @@ struct Streams {
     declare_threads(options, threads);
   }
 
-  std::string where(int64_t line) const { return fmt::format("{}:{}", input == "-" ? "standard input" : input, line); }
+  std::string where(int64_t line) const { return fmt::format("{}:{}", input_name(input), line); }
 
   // Writes convert(line, number) for every line, in order.
   template <class Convert>
@@ -70,10 +70,9 @@ struct Streams {
 };
 
 int32_t parse_id(std::string_view text, const std::string& where) {
-  int32_t id = -1;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), id);
-  require(failed == std::errc() && end == text.data() + text.size(), "{}: '{}' is not a piece id", where, text);
-  return id;
+  const auto id = parse_number<int32_t>(text);
+  require(id.has_value(), "{}: '{}' is not a piece id", where, text);
+  return *id;
 }
 
 void train(const VocabTraining& settings, const std::string& output, int threads) {
@@ -81,8 +80,8 @@ void train(const VocabTraining& settings, const std::string& output, int threads
   const auto trained = train_vocab(settings);
   file.write(trained.vocab->bytes());
   file.commit();
-  log::info("{}: {}, {} pieces, trained on {} lines", output == "-" ? "standard output" : output, trained.vocab->type(),
-            trained.vocab->size(), trained.lines);
+  log::info("{}: {}, {} pieces, trained on {} lines", output_name(output), trained.vocab->type(), trained.vocab->size(),
+            trained.lines);
   log::info("{}", measure_fit(*trained.vocab, trained.words, threads_or_all(threads)).text());
 }
 
@@ -178,7 +177,7 @@ void make_shortlist(const ShortlistOptions& options) {
     targets += std::ssize(likely);
   }
   log::info("{}: {:.1f} targets for each of {} source pieces and {} for all, learned from {} of {} pairs",
-            options.output == "-" ? "standard output" : options.output,
+            output_name(options.output),
             static_cast<double>(targets) / static_cast<double>(std::max<int64_t>(pieces, 1)), pieces,
             shortlist.frequent().size(), corpus.counts().kept, corpus.counts().read);
   log::info("training text: {}", measure_fit(shortlist, corpus.store(), pool).text());

@@ -20,7 +20,7 @@ class UserError : public Error {
   using Error::Error;
 };
 
-// A device's memory does not suffice.
+// The memory of the host, or of a device, does not suffice.
 class OutOfMemory : public Error {
  public:
   using Error::Error;

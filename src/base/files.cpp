@@ -111,7 +111,7 @@ void AtomicFile::flush() {
   while (done < buffer_.size()) {
     const ssize_t written = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail("cannot write {}: {}", path_ == "-" ? "standard output" : path_, std::strerror(errno));
+    if (written <= 0) fail("cannot write {}: {}", output_name(path_), std::strerror(errno));
     done += static_cast<size_t>(written);
   }
   buffer_.clear();
@@ -137,6 +137,9 @@ void AtomicFile::commit() {
     ::close(parent);
   }
 }
+
+std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
+std::string output_name(const std::string& path) { return is_standard_output(path) ? "standard output" : path; }
 
 std::vector<std::string> read_lines(const std::string& path) {
   LineReader reader(path);

@@ -65,6 +65,10 @@ class LineReader {
 // All lines of a file, as LineReader gives them; throws what it throws.
 std::vector<std::string> read_lines(const std::string& path);
 
+// What messages call a path that is read, or written.
+std::string input_name(const std::string& path);
+std::string output_name(const std::string& path);
+
 // Whether what is written to two paths comes to one place. The files need not be there.
 bool same_file(const std::string& a, const std::string& b);
 

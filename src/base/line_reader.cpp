@@ -117,8 +117,7 @@ struct LineReader::Source {
   bool started = false, ended = false;
 };
 
-LineReader::LineReader(std::string path)
-    : name_(path == "-" ? "standard input" : path), source_(std::make_unique<Source>()) {
+LineReader::LineReader(std::string path) : name_(input_name(path)), source_(std::make_unique<Source>()) {
   const int descriptor = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   require(descriptor >= 0, "cannot read {}: {}", name_, std::strerror(errno));
   source_->raw.open(descriptor);

@@ -1,24 +1,23 @@
 #include "config/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 
 #include <boost/program_options.hpp>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/utf8.h"
 
 namespace nmt {
 namespace {
 
 template <class T>
-T parse_number(const std::string& option, const std::string& text) {
-  T value{};
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(failed == std::errc() && end == text.data() + text.size(), "--{}: '{}' is not {}", option, text,
+T number_of(const std::string& option, const std::string& text) {
+  const auto value = parse_number<T>(text);
+  require(value.has_value(), "--{}: '{}' is not {}", option, text,
           std::is_floating_point_v<T> ? "a number" : "a whole number that fits");
-  return value;
+  return *value;
 }
 
 bool parse_flag(const std::string& option, const std::string& text) {
@@ -34,7 +33,7 @@ T parse(const std::string& option, const std::string& text) {
   else if constexpr (std::is_same_v<T, std::string>)
     return text;
   else
-    return parse_number<T>(option, text);
+    return number_of<T>(option, text);
 }
 
 template <class T>
@@ -98,7 +97,7 @@ void Option::allow(const std::string& value) const {
   require(choices_.empty() || std::ranges::find(choices_, value) != choices_.end(), "--{}: '{}' is not one of: {}",
           name_, value, fmt::join(choices_, ", "));
   if (bounded_) {
-    const auto number = parse_number<double>(name_, value);
+    const auto number = number_of<double>(name_, value);
     require(number >= low_ && number <= high_, "--{}: {} is not between {} and {}", name_, value, low_, high_);
   }
   if (test_) test_(value);

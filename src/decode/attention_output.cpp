@@ -28,7 +28,7 @@ void AttentionOptions::validate(const std::string& output) const {
       require(files[i]->empty() || files[j]->empty() || !same_file(*files[i], *files[j]),
               "--output, --attention and --alignment need files of their own, "
               "but {} is asked for twice",
-              *files[i] == "-" ? "standard output" : *files[i]);
+              output_name(*files[i]));
 }
 
 AttentionOutput::AttentionOutput(const AttentionOptions& options, const Scorer& scorer, Runtime& runtime,

@@ -19,7 +19,7 @@ struct Decoder::Apart {
 };
 
 Decoder::Decoder(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
-                 const Shortlist* shortlist, std::vector<Place> further)
+                 const Shortlist* shortlist, std::vector<FurtherDevice> further)
     : runtime_(runtime),
       options_(options),
       scorers_(scorers.begin(), scorers.end()),

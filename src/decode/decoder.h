@@ -13,8 +13,8 @@ namespace nmt {
 // changes parameters says so to it, and then makes a new decoder.
 class Decoder {
  public:
-  // A further device, with the same models in its memory.
-  struct Place {
+  // With the same models in its memory.
+  struct FurtherDevice {
     std::vector<Scorer> scorers;
     std::shared_ptr<Backend> backend;
   };
@@ -23,7 +23,7 @@ class Decoder {
   // With a shortlist, for one model alone, only what it names is looked for. Further devices share the work of
   // translate() with the runtime's.
   Decoder(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
-          const Shortlist* shortlist = nullptr, std::vector<Place> further = {});
+          const Shortlist* shortlist = nullptr, std::vector<FurtherDevice> further = {});
   ~Decoder();
 
   const SearchOptions& options() const { return options_; }
@@ -55,7 +55,7 @@ class Decoder {
   SearchOptions options_;
   std::vector<Scorer> scorers_;
   const Shortlist* shortlist_;
-  std::vector<Place> further_;
+  std::vector<FurtherDevice> further_;
   Search together_;                            // all threads work on each product
   std::vector<std::unique_ptr<Apart>> apart_;  // each thread, or device, works on sentences of its own
 };

@@ -47,13 +47,12 @@ void LineLimits::declare(Options& o) {
       .range(1, 1e6);
 }
 
-LineLimits LineLimits::filled_in(bool on_host, int beam) const {
+int LineLimits::lines_ahead(bool on_host) const { return lines > 0 ? lines : (on_host ? kHost : kDevice).lines; }
+
+SearchLimits LineLimits::at_a_time(bool on_host, int beam) const {
   const Usual& usual = on_host ? kHost : kDevice;
-  LineLimits all = *this;
-  if (all.sentences == 0) all.sentences = std::clamp(usual.hypotheses / beam, 1, usual.sentences);
-  if (all.words == 0) all.words = usual.words;
-  if (all.lines == 0) all.lines = usual.lines;
-  return all;
+  return {.sentences = sentences > 0 ? sentences : std::clamp(usual.hypotheses / beam, 1, usual.sentences),
+          .words = words > 0 ? words : usual.words};
 }
 
 LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
@@ -61,13 +60,14 @@ LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Voca
     : decoder_(decoder),
       source_(source),
       target_(target),
-      limits_(limits.filled_in(decoder.runtime().backend()->on_host(), decoder.options().beam)),
+      limits_(limits.at_a_time(decoder.runtime().backend()->on_host(), decoder.options().beam)),
+      max_length_(limits.max_length),
       input_(std::move(input)) {}
 
 std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view line, int64_t number,
                                             const char* side) {
   std::vector<int32_t> ids = vocab.encode(line);
-  if (const auto limit = static_cast<size_t>(limits_.max_length); ids.size() > limit) {
+  if (const auto limit = static_cast<size_t>(max_length_); ids.size() > limit) {
     if (++totals_.cut <= kNamed)
       log::warn("{}:{}: the {} has {} tokens and is cut after {}; nmt-decode --max-length {} takes all of it", input_,
                 number + 1, side, ids.size(), limit, ids.size());
@@ -121,7 +121,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
   for (const size_t i : by_falling_length(ids)) {
     int32_t count = 0;
     if (decoder_.options().trees != nullptr) {
-      const auto most = std::min<int64_t>(limits_.max_length, decoder_.longest() - 1);
+      const auto most = std::min<int64_t>(max_length_, decoder_.longest() - 1);
       count = static_cast<int32_t>(std::min<int64_t>(std::ssize(split_words(lines[i])), most));
     }
     if (ids[i].empty() && count == 0) {
@@ -139,7 +139,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     for (const Hypothesis& hypothesis : best) made.push_back(translation(sources[s], hypothesis));
     results.put(line_of[s], std::move(made));
   };
-  decoder_.translate(sources, {limits_.sentences, limits_.words}, done, words);
+  decoder_.translate(sources, limits_, done, words);
 }
 
 void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink) {

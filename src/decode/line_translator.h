@@ -17,8 +17,9 @@ struct LineLimits {
   int max_length = 1000;         // source tokens of a line; what is longer is cut there, with a warning
 
   void declare(Options& options);
-  // With what suits the host, or a device, in place of zeros.
-  LineLimits filled_in(bool on_host, int beam) const;
+  // What suits the host, or a device, stands in for zeros.
+  int lines_ahead(bool on_host) const;
+  SearchLimits at_a_time(bool on_host, int beam) const;
 };
 
 struct Translation {
@@ -59,7 +60,8 @@ class LineTranslator {
 
   Decoder& decoder_;
   const Vocab &source_, &target_;
-  LineLimits limits_;
+  SearchLimits limits_;
+  int max_length_;
   std::string input_;
   Totals totals_;
 };

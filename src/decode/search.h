@@ -4,18 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "decode/sentences.h"
-#include "graph/runtime.h"
-#include "nn/transformer.h"
+#include "decode/search_model.h"
 
 namespace nmt {
-
-// One model that scores translations. Several make an ensemble: the mean of their log-probabilities by weight.
-struct Scorer {
-  const Transformer* transformer;
-  Parameters* parameters;
-  double weight = 1;  // positive
-};
 
 // A source and its translation as ids, both with </s>.
 struct IdPair {
@@ -42,8 +33,7 @@ class Search {
   int64_t longest() const;
 
  private:
-  class Member;  // a model of the ensemble
-  class Group;   // sentences that go on together
+  class Group;  // sentences that go on together
 
   Runtime& runtime_;
   const SearchOptions& options_;

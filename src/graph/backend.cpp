@@ -17,8 +17,10 @@ constexpr int64_t kGrain = 1 << 16;  // elements of one task and of one partial 
 
 class HostMessage : public Message {
  public:
-  explicit HostMessage(size_t bytes) : sent_(bytes) {}
-  void send(const void* from, size_t bytes) override { std::memcpy(sent_.data(), from, bytes); }
+  void send(const void* from, size_t bytes) override {
+    const auto* first = static_cast<const std::byte*>(from);
+    sent_.assign(first, first + bytes);
+  }
   const void* receive() override { return sent_.data(); }
 
  private:
@@ -31,7 +33,7 @@ class Host : public Backend {
   std::string name() const override { return "cpu"; }
   void* allocate(size_t bytes) override {
     void* memory = std::aligned_alloc(64, static_cast<size_t>(round_up(static_cast<int64_t>(bytes), 64)));
-    if (memory == nullptr && bytes > 0) fail("out of memory: {} MB are needed", bytes >> 20);
+    if (memory == nullptr && bytes > 0) throw OutOfMemory(fmt::format("out of memory: {} MB are needed", bytes >> 20));
     return memory;
   }
   void free(void* memory) override { std::free(memory); }
@@ -41,6 +43,11 @@ class Host : public Backend {
   void download(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+  void copy_rows(void* to, const void* from, size_t bytes, std::span<const int32_t> rows) override {
+    for (size_t r = 0; r < rows.size(); ++r)
+      copy(static_cast<std::byte*>(to) + static_cast<size_t>(rows[r]) * bytes,
+           static_cast<const std::byte*>(from) + r * bytes, bytes);
   }
   void zero(void* to, size_t bytes) override {
     if (bytes > 0) std::memset(to, 0, bytes);
@@ -71,8 +78,8 @@ class Host : public Backend {
     });
   }
   std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
-  uint64_t version() const override { return 0; }
-  std::unique_ptr<Message> message(size_t bytes) override { return std::make_unique<HostMessage>(bytes); }
+  uint64_t recordings_version() const override { return 0; }
+  std::unique_ptr<Message> message(size_t) override { return std::make_unique<HostMessage>(); }
 };
 
 }  // namespace

@@ -36,6 +36,8 @@ class Backend {
   virtual void upload(void* to, const void* from, size_t bytes) = 0;    // from the host; `from` may change afterwards
   virtual void download(void* to, const void* from, size_t bytes) = 0;  // to the host, which waits for it
   virtual void copy(void* to, const void* from, size_t bytes) = 0;      // within the backend's memory
+  // Row r of `from`, rows of so many bytes, becomes row rows[r] of `to`.
+  virtual void copy_rows(void* to, const void* from, size_t bytes, std::span<const int32_t> rows) = 0;
   virtual void zero(void* to, size_t bytes) = 0;
   virtual void make_current() {}   // what this thread asks of a device's libraries is asked of this one from now on
   virtual void synchronize() = 0;  // waits for all that was begun
@@ -50,12 +52,12 @@ class Backend {
   // The update that was decided on, over n floats: Adam, or where it is skipped only g = 0. `average` may be null.
   virtual void adam(ThreadPool& pool, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
                     float* average) = 0;
-  virtual std::unique_ptr<Message> message(size_t bytes) = 0;
+  virtual std::unique_ptr<Message> message(size_t room) = 0;  // for so many bytes, and more
   // What `work` begins, not done but to be begun again and again (see cuda::Device::record). Null: the host records
   // nothing.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& work) = 0;
   // Changes where a recording may be out of date although what it reads lies where it did.
-  virtual uint64_t version() const = 0;
+  virtual uint64_t recordings_version() const = 0;
   // Products of float32 may be of TF32 from now on. UserError where there is none of it.
   virtual void use_tf32() = 0;
   // Values of parameters, or of memory that was one, are not what they were: copies of them are out of date.
@@ -71,6 +73,9 @@ std::shared_ptr<Backend> backend_of(const std::string& device);
 // Several: "cpu" alone, different devices of one kind (UserError otherwise), or "auto": the first device, or where
 // that cannot be used, which is logged, the host.
 std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>& devices);
+// What a program's --precision (auto, f32, tf32, bf16, f16) asks for on these backends, which multiply in TF32 from now
+// on where it says so. auto: bf16 on devices, and on the host where the caller wants it there.
+DType compute_type(const std::string& precision, std::span<const std::shared_ptr<Backend>> backends, bool bf16_on_host);
 // What several devices' backends talk to each other through, in their order.
 std::vector<std::unique_ptr<cuda::Communicator>> connect(std::span<const std::shared_ptr<Backend>> backends);
 

@@ -29,7 +29,16 @@ void CudaBackend::remove_copies(const void* memory, size_t bytes) {
     const void* of = std::get<0>(copy.first);
     return of >= begin && of < begin + bytes;
   };
-  if (std::erase_if(copies_, lies_here) > 0) ++copies_version_;
+  if (std::erase_if(copies_, lies_here) > 0) ++recordings_version_;
+}
+
+void CudaBackend::copy_rows(void* to, const void* from, size_t bytes, std::span<const int32_t> rows) {
+  if (rows_.bytes() < rows.size_bytes()) rows_ = cuda::DeviceMemory(device_, 2 * rows.size_bytes());
+  device_.upload(rows_.data(), rows.data(), rows.size_bytes());
+  named("copying rows", [&] {
+    cuda::scatter_rows(stream(), std::ssize(rows), static_cast<int64_t>(bytes), from, static_cast<int64_t>(bytes),
+                       static_cast<const int32_t*>(rows_.data()), to);
+  });
 }
 
 void CudaBackend::sum_of_squares(ThreadPool&, int64_t n, const float* x, double* sum) {
@@ -37,8 +46,6 @@ void CudaBackend::sum_of_squares(ThreadPool&, int64_t n, const float* x, double*
   if (sums_.bytes() < bytes) sums_ = cuda::DeviceMemory(device_, bytes);
   named("norm", [&] { cuda::sum_of_squares(stream(), n, x, static_cast<double*>(sums_.data()), sum); });
 }
-
-std::unique_ptr<Message> CudaBackend::message(size_t bytes) { return device_.message(bytes); }
 
 const void* CudaBackend::weight(const Tensor& w, DType t) {
   if (w.dtype() == t && reinterpret_cast<uintptr_t>(w.data) % 16 == 0) return w.data;

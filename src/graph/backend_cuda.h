@@ -28,6 +28,7 @@ class CudaBackend : public Backend {
   void upload(void* to, const void* from, size_t bytes) override { device_.upload(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { device_.download(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override { device_.copy(to, from, bytes); }
+  void copy_rows(void* to, const void* from, size_t bytes, std::span<const int32_t> rows) override;
   void zero(void* to, size_t bytes) override { device_.zero(to, bytes); }
   void make_current() override { device_.make_current(); }
   void synchronize() override { device_.synchronize(); }
@@ -45,17 +46,17 @@ class CudaBackend : public Backend {
             float* average) override {
     named("update", [&] { cuda::adam(stream(), update, n, g, m, v, p, average); });
   }
-  std::unique_ptr<Message> message(size_t bytes) override;
+  std::unique_ptr<Message> message(size_t room) override { return device_.message(room); }
   std::unique_ptr<Recording> record(const std::function<void()>& work) override { return device_.record(work); }
-  uint64_t version() const override { return copies_version_; }
+  uint64_t recordings_version() const override { return recordings_version_; }
   void prepare_uploads(size_t bytes) override { device_.prepare_uploads(bytes); }
   void use_tf32() override {
     products_.tf32 = true;
-    ++copies_version_;
+    ++recordings_version_;
   }
   void parameters_changed() override {
     ++version_;
-    ++copies_version_;
+    ++recordings_version_;
   }
   void forget(const void* data) override { remove_copies(data, 1); }
 
@@ -72,6 +73,8 @@ class CudaBackend : public Backend {
     cuda::DeviceMemory memory;
   };
 
+  void remove_copies(const void* memory, size_t bytes);  // of the parameters that begin there
+
   // A device's failure may be noticed later than it happens: what is named is what could not begin.
   template <class Begin>
   void named(std::string_view what, Begin begin) {
@@ -87,11 +90,10 @@ class CudaBackend : public Backend {
 
   cuda::Device device_;
   cuda::Products products_;
-  cuda::DeviceMemory sums_;                              // of sum_of_squares()
-  void remove_copies(const void* memory, size_t bytes);  // of the parameters that begin there
-
-  uint64_t version_ = 1;         // of the parameters' values
-  uint64_t copies_version_ = 0;  // grows where a copy goes out of date or away, or products change
+  cuda::DeviceMemory sums_;          // of sum_of_squares()
+  cuda::DeviceMemory rows_;          // of copy_rows()
+  uint64_t version_ = 1;             // of the parameters' values
+  uint64_t recordings_version_ = 0;  // grows where a copy goes out of date or away, or products change
   std::map<std::tuple<const void*, int64_t, DType>, Copy> copies_;  // by address, number of elements and type
   std::map<const void*, size_t> sizes_;                             // of what is allocated
 };

@@ -1,10 +1,11 @@
 // Backends by their names, in builds with CUDA and without.
 #include <algorithm>
-#include <charconv>
 #include <tuple>
 
+#include "backend/cpu/gemm.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "graph/backend.h"
 #ifdef NMT_HAVE_CUDA
 #include "graph/backend_cuda.h"
@@ -27,13 +28,11 @@ std::string device_list() {
 
 std::shared_ptr<Backend> backend_of(const std::string& device) {
   if (device == "cpu") return host_backend();
-  int index = -1;
-  const char* end = device.data() + device.size();
-  const auto [rest, error] = std::from_chars(device.data(), end, index);
-  require(error == std::errc() && rest == end && index >= 0 && device == std::to_string(index),
-          "{} is no device: cpu, auto or a number is one", device);
+  const auto index = parse_number<int>(device);
+  require(index && *index >= 0 && device == std::to_string(*index), "{} is no device: cpu, auto or a number is one",
+          device);
 #ifdef NMT_HAVE_CUDA
-  return std::make_shared<CudaBackend>(index);
+  return std::make_shared<CudaBackend>(*index);
 #else
   user_error("device {}: this nmt was built without CUDA", device);
 #endif
@@ -74,6 +73,18 @@ std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>
             backend->name());
 #endif
   return backends;
+}
+
+DType compute_type(const std::string& precision, std::span<const std::shared_ptr<Backend>> backends,
+                   bool bf16_on_host) {
+  const bool on_host = backends.front()->on_host();
+  if (precision == "tf32")
+    for (const auto& backend : backends) backend->use_tf32();
+  if (precision == "bf16" && on_host && !cpu::has_fast_bf16())
+    log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
+  if (precision == "f16") return DType::kF16;
+  const bool automatic = precision == "auto" && (!on_host || bf16_on_host);
+  return precision == "bf16" || automatic ? DType::kBF16 : DType::kF32;
 }
 
 std::vector<std::unique_ptr<cuda::Communicator>> connect(

@@ -153,7 +153,7 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
 
 Runtime::Planned::Run& Runtime::run_of(Planned& planned, const Graph& graph, std::span<void* const> inputs) {
   const auto address = [](const void* data) { return reinterpret_cast<uintptr_t>(data); };
-  std::vector<uintptr_t> on = {address(arena_.data()), static_cast<uintptr_t>(backend_->version())};
+  std::vector<uintptr_t> on = {address(arena_.data()), static_cast<uintptr_t>(backend_->recordings_version())};
   for (size_t n = 0; n < graph.nodes_.size(); ++n)
     if (const Node& node = graph.nodes_[n]; !node.op) {
       on.push_back(address(node.input ? inputs[n] : node.data));

@@ -1,11 +1,11 @@
 #include "io/model_file.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "io/floats.h"
 
 namespace nmt {
@@ -13,12 +13,10 @@ namespace {
 
 void require_format(const std::string& path, const std::string* text) {
   require(text != nullptr, "{} is not an nmt model: its metadata has no {}", path, kFormatKey);
-  int version = 0;
-  const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), version);
-  require(failed == std::errc() && end == text->data() + text->size() && version >= 1, "{}: {} '{}' is not a version",
-          path, kFormatKey, printable(*text));
-  require(version <= kModelFormat, "{}: the model has format {}, this program reads up to {}: use a newer nmt", path,
-          version, kModelFormat);
+  const auto version = parse_number<int>(*text);
+  require(version && *version >= 1, "{}: {} '{}' is not a version", path, kFormatKey, printable(*text));
+  require(*version <= kModelFormat, "{}: the model has format {}, this program reads up to {}: use a newer nmt", path,
+          *version, kModelFormat);
 }
 
 // A JSON object that later code may walk by recursion.

@@ -1,6 +1,6 @@
-#include <charconv>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "metrics/brackets.h"
 #include "text/split_words.h"
 #include "text/text_reader.h"
@@ -8,11 +8,10 @@
 namespace nmt {
 namespace {
 
-int parse_number(std::string_view text, const std::string& where) {
-  int number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  require(failed == std::errc() && end == text.data() + text.size(), "{}: '{}' is not a whole number", where, text);
-  return number;
+int number_of(std::string_view text, const std::string& where) {
+  const auto number = parse_number<int>(text);
+  require(number.has_value(), "{}: '{}' is not a whole number", where, text);
+  return *number;
 }
 
 }  // namespace
@@ -30,11 +29,11 @@ BracketParameters BracketParameters::read(const std::string& path) {
             values == 1 ? "" : "s", fields.size() - 1);
     const std::string value(fields[1]);
     if (key == "LABELED")
-      p.labelled = parse_number(value, where) != 0;
+      p.labelled = number_of(value, where) != 0;
     else if (key == "CUTOFF_LEN")
-      p.cutoff = parse_number(value, where);
+      p.cutoff = number_of(value, where);
     else if (key == "MAX_ERROR")
-      p.max_errors = parse_number(value, where);
+      p.max_errors = number_of(value, where);
     else if (key == "DELETE_LABEL")
       p.deleted.push_back(value);
     else if (key == "DELETE_LABEL_FOR_LENGTH")

@@ -8,7 +8,8 @@ namespace nmt {
 class Message {
  public:
   virtual ~Message() = default;
-  // So many bytes, no more than it was made for: what lies there when the backend's earlier work is done.
+  // What lies there when the backend's earlier work is done. More bytes than there is room for may wait for all
+  // devices.
   virtual void send(const void* from, size_t bytes) = 0;
   virtual const void* receive() = 0;  // waits till what was sent last is here
 };

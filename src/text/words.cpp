@@ -1,8 +1,7 @@
 #include "text/words.h"
 
-#include <charconv>
-
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/utf8.h"
 #include "text/lowercase.h"
 #include "text/split_words.h"
@@ -11,12 +10,6 @@ namespace nmt {
 namespace {
 
 constexpr std::string_view kHeader = "#nmt-words 1 words={} merges={} join={:d} lowercase={:d} attached={:d}\n";
-
-int64_t parse_count(std::string_view text) {
-  int64_t value = -1;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failed == std::errc() && end == text.data() + text.size() ? value : -1;
-}
 
 struct Header {
   int64_t words = 0, merges = 0, join = 0, lowercase = 0, attached = 0;
@@ -35,7 +28,7 @@ Header parse_header(std::string_view line, const std::string& name) {
   for (size_t i = 0; i < std::size(fields); ++i) {
     const auto& [key, value] = fields[i];
     require(parts[i + 2].starts_with(key), "{}:1: the header is damaged: expected '{}'", name, key);
-    *value = parse_count(parts[i + 2].substr(key.size()));
+    *value = parse_number<int64_t>(parts[i + 2].substr(key.size())).value_or(-1);
     require(*value >= 0 && (i < 2 || *value <= 1), "{}:1: the header is damaged: '{}'", name, parts[i + 2]);
   }
   return header;
@@ -68,8 +61,8 @@ WordsVocab::WordsVocab(std::string file, const std::string& name) : Vocab(std::m
   for (int64_t i = 0; i < header.words; ++i) {
     check_next(i, header.words, "words");
     const size_t tab = line.find('\t');
-    require(tab == line.npos || parse_count(line.substr(tab + 1)) >= 0, "{}:{}: expected a count after the tab", name,
-            number);
+    require(tab == line.npos || parse_number<int64_t>(line.substr(tab + 1)).value_or(-1) >= 0,
+            "{}:{}: expected a count after the tab", name, number);
     const std::string_view word = line.substr(0, tab);
     require(split_words(word) == std::vector{word}, "{}:{}: expected one word", name, number);
     require(ids_.try_emplace(std::string(word), i).second, "{}:{}: '{}' is there twice", name, number, word);

@@ -9,33 +9,26 @@
 #include "base/math.h"
 #include "config/threads.h"
 #include "ops/fusion.h"
+#include "train/pair_input.h"
 
 namespace nmt {
 namespace {
 
 constexpr int64_t kShareAlign = 64;  // floats: shares begin where vectors may
 
-DType compute_type(const TrainOptions& options, const Backend& backend) {
-  const bool fast_bf16 = !backend.on_host() || cpu::has_fast_bf16();
-  if (options.precision == "f16") return DType::kF16;
-  const bool bf16 = options.precision == "bf16" || (options.precision == "auto" && fast_bf16);
-  return bf16 ? DType::kBF16 : DType::kF32;
-}
-
 }  // namespace
 
 Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options), model_(model) {
   const auto backends = backends_of(options.devices);
   if (!backends.front()->on_host()) model.transformer.config().validate_for_devices();
+  const DType compute = compute_type(options.precision, backends, cpu::has_fast_bf16());
   const size_t n = backends.size();
   share_ = round_up((model.parameters.size() + static_cast<int64_t>(n) - 1) / static_cast<int64_t>(n), kShareAlign);
   const auto room = n == 1 ? 0 : static_cast<size_t>(share_) * n;
   auto communicators = n == 1 ? std::vector<std::unique_ptr<cuda::Communicator>>(1) : connect(backends);
   for (size_t i = 0; i < n; ++i) {
     const int threads = i == 0 ? threads_or_all(options.threads) : 1;
-    auto replica =
-        std::make_unique<Replica>(threads, compute_type(options, *backends[i]), backends[i], model.transformer);
-    if (options.precision == "tf32") backends[i]->use_tf32();
+    auto replica = std::make_unique<Replica>(threads, compute, backends[i], model.transformer);
     replica->others = std::move(communicators[i]);
     if (n > 1) replica->worker = std::make_unique<Worker>();
     if (i == 0) {
@@ -103,7 +96,7 @@ Expr Replicas::loss(Replica& replica, Graph& graph, const PairInput& input, cons
 void Replicas::reserve(const Batch& largest_part) {
   each([&](Replica& replica, size_t) {
     const Batch& b = largest_part;
-    const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
+    const PairInput input = pair_input(b);
     const float weight = 1;
     Graph graph(replica.runtime, fusion_rules());
     graph.reserve({loss(replica, graph, input, &weight)});
@@ -124,7 +117,7 @@ void Replicas::reserve(const Batch& largest_part) {
 
 double Replicas::flops(const Batch& b) {
   Replica& replica = *replicas_.front();
-  const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
+  const PairInput input = pair_input(b);
   const float weight = 1;
   Graph graph(replica.runtime, fusion_rules());
   return graph.flops({loss(replica, graph, input, &weight)});
@@ -146,7 +139,7 @@ void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int
       if (b.sentences() == 0) continue;
       Runtime& runtime = replica.runtime;
       runtime.step = static_cast<uint32_t>((step + static_cast<int64_t>(i)) * n + place);
-      const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
+      const PairInput input = pair_input(b);
       Graph graph(runtime, fusion_rules());
       const Expr mean = loss(replica, graph, input, &weight);
       graph.run({mean});

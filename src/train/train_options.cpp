@@ -122,7 +122,6 @@ void TrainOptions::validate() const {
           "--valid-metrics {} is a parser's: --target-trees is not given", kBracketsMetric);
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
-  require(model_path.ends_with(".safetensors"), "--model: '{}' must end with .safetensors", model_path);
   require(data.max_length < model.longest(),
           "--max-length {} lets in pairs of {} tokens with the end token, but --transformer-max-positions is {}: make "
           "one smaller or the other larger",

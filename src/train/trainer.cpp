@@ -1,15 +1,11 @@
 #include "train/trainer.h"
 
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <regex>
 #include <tuple>
 #include <utility>
-
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -18,7 +14,6 @@
 #include "config/app.h"
 #include "config/threads.h"
 #include "decode/tree_grammar.h"
-#include "io/checkpoint.h"
 #include "io/model_file.h"
 #include "ops/fusion.h"
 
@@ -33,31 +28,11 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 constexpr size_t kBatchesAhead = 8;
 constexpr double kFirstLossScale = 65536;
 
-// Removes what runs that were killed left half written: files that a run of this prefix writes, with AtomicFile's
-// ending .tmp.PID, where PID is no process.
-void remove_leftovers(const std::string& prefix) {
-  namespace fs = std::filesystem;
-  static const std::regex written(R"(\.(state|((iter|epoch)\d+\.|best-[a-z0-9-]+\.)?safetensors)\.tmp\.(\d{1,9}))");
-  const fs::path folder = fs::path(prefix).parent_path();
-  const std::string name = fs::path(prefix).filename().string();
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder.empty() ? "." : folder, failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    const std::string file = entry->path().filename().string();
-    if (!file.starts_with(name)) continue;
-    const std::string rest = file.substr(name.size());
-    std::smatch parts;
-    if (!std::regex_match(rest, parts, written)) continue;
-    const pid_t pid = std::stoi(parts[4]);
-    std::error_code ignored;
-    if (pid > 0 && (pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH))) fs::remove(entry->path(), ignored);
-  }
-}
-
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, std::string dump)
     : options_(options),
+      files_(options.model_path),
       dump_(std::move(dump)),
       ends_(Amount::parse_list("after", options.after)),
       valid_every_(Amount::parse("valid-freq", options.valid_freq)),
@@ -87,10 +62,6 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   model_->shared_vocabulary = source_ == target_;
   replicas_ = std::make_unique<Replicas>(options_, *model_);
   moments_ = std::make_unique<Moments>(model_->parameters.size(), options_.exponential_smoothing > 0);
-}
-
-std::string Trainer::prefix() const {
-  return options_.model_path.substr(0, options_.model_path.size() - std::string(".safetensors").size());
 }
 
 std::span<const float> Trainer::served_values() {
@@ -143,11 +114,11 @@ void Trainer::start() {
 }
 
 void Trainer::start_or_resume() {
-  const std::string checkpoint = prefix() + ".state";
+  const std::string checkpoint = files_.state();
   if (!options_.restart && std::filesystem::exists(checkpoint)) {
     resume(checkpoint);
   } else {
-    if (const auto earlier = numbered_models(); !options_.restart && !earlier.empty())
+    if (const auto earlier = files_.find_all(); !options_.restart && !earlier.empty())
       user_error("{} is of an earlier training, but there is no {} to go on with: --restart removes such models",
                  earlier.front().path, checkpoint);
     state_.seed = options_.seed;
@@ -219,10 +190,10 @@ void Trainer::adapt_loss_scale(const Update& update) {
   s.scaled_updates = 0;
 }
 
-Update Trainer::settle(size_t begun) {
+Update Trainer::settle(size_t left) {
   auto& s = state_;
   Update update;
-  while (begun_.size() > begun) {
+  while (begun_.size() > left) {
     const Step step = std::move(begun_.front());
     begun_.pop_front();
     update = replicas_->outcome();
@@ -309,37 +280,22 @@ void Trainer::validate() {
     stalled = better ? 0 : stalled + 1;
     if (better) {
       state_.best[metric] = value;
-      model_->save(fmt::format("{}.best-{}.safetensors", prefix(), metric), served);
+      model_->save(files_.best(metric), served);
     }
     log_.validation(state_.progress, metric, value, stalled);
   }
 }
 
-// What an earlier run left would be taken for this one's: its numbers may be higher.
-std::vector<NumberedFile> Trainer::numbered_models() const {
-  auto models = find_numbered(prefix() + ".iter", ".safetensors");
-  std::ranges::move(find_numbered(prefix() + ".epoch", ".safetensors"), std::back_inserter(models));
-  return models;
-}
-
-void Trainer::remove_checkpoints() {
-  std::filesystem::remove(prefix() + ".state");
-  for (const auto& file : numbered_models()) std::filesystem::remove(file.path);
-}
-
-void Trainer::write_state() { write_checkpoint(prefix() + ".state", *model_, *moments_, state_, dump_); }
+void Trainer::write_state() { write_checkpoint(files_.state(), *model_, *moments_, state_, dump_); }
 
 void Trainer::save(bool numbered) {
   replicas_->download();
   const auto served = served_values();
   const bool by_epoch = save_every_.unit == Amount::Unit::kEpochs;
   if (numbered && (!by_epoch || state_.progress.epoch_ended)) {
-    model_->save(fmt::format("{}.{}{}.safetensors", prefix(), by_epoch ? "epoch" : "iter",
-                             by_epoch ? state_.progress.epochs : state_.progress.updates),
-                 served);
-    if (options_.keep_last > 0)
-      remove_old_checkpoints(fmt::format("{}.{}", prefix(), by_epoch ? "epoch" : "iter"), ".safetensors",
-                             options_.keep_last);
+    const std::string kind = by_epoch ? "epoch" : "iter";
+    model_->save(files_.numbered(kind, by_epoch ? state_.progress.epochs : state_.progress.updates), served);
+    if (options_.keep_last > 0) files_.remove_old(kind, options_.keep_last);
   }
   model_->save(options_.model_path, served);
   write_state();
@@ -364,18 +320,26 @@ double Trainer::done_share() const {
   return share;
 }
 
+std::string Trainer::last_checkpoint() const {
+  if (saved_at_ < 0) return "there is no good checkpoint yet";
+  return fmt::format("the last good checkpoint is {}, of update {}", files_.state(), saved_at_);
+}
+
 void Trainer::run() {
   stop_signal = 0;
-  std::signal(SIGPIPE, SIG_IGN);    // who reads the log may be gone before the last model is saved
-  AtomicFile(prefix() + ".state");  // can be written: known now, not after hours
-  remove_leftovers(prefix());
+  std::signal(SIGPIPE, SIG_IGN);  // who reads the log may be gone before the last model is saved
+  AtomicFile(files_.state());     // can be written: known now, not after hours
+  files_.remove_leftovers();
   replicas_->first().profile.times_ops = options_.profile;
   load_data();
   bool training = false;
   try {
     start_or_resume();
     reserve();
-    if (options_.restart) remove_checkpoints();
+    if (options_.restart) {  // what an earlier run left would be taken for this one's: its numbers may be higher
+      std::filesystem::remove(files_.state());
+      for (const auto& file : files_.find_all()) std::filesystem::remove(file.path);
+    }
     // Models that a first save leaves when it is killed are of a training that goes on; and a disk that is too small
     // for a checkpoint is known now.
     if (state_.progress.updates == 0) write_state();
@@ -385,14 +349,11 @@ void Trainer::run() {
       if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup, a script's background
     train();
   } catch (const OutOfMemory& error) {
-    user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory, and so do more --devices",
-               error.what());
+    user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory{}{}", error.what(),
+               replicas_->on_host() ? "" : ", and so do more --devices", training ? "; " + last_checkpoint() : "");
   } catch (const Error& error) {
     if (!training && dynamic_cast<const UserError*>(&error)) throw;  // of the options; while training, nothing is
-    const std::string checkpoint =
-        saved_at_ < 0 ? "there is no good checkpoint yet"
-                      : fmt::format("the last good checkpoint is {}.state, of update {}", prefix(), saved_at_);
-    fail("{}; {}", error.what(), checkpoint);
+    fail("{}; {}", error.what(), last_checkpoint());
   }
   if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
 }
@@ -442,7 +403,7 @@ void Trainer::train() {
     profile.enter("saving");
     ends = ends || stalled();
     const bool numbered = saves || ends, stops = stop_signal != 0;
-    settle(numbered || stops ? 0 : 1);
+    if (stops) settle();
     if (numbered || stops) save(numbered);
     if (stops) {
       log::info("stopped by signal {} at update {}; run again to go on", static_cast<int>(stop_signal), p.updates);

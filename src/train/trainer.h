@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/runtime.h"
-#include "io/checkpoint.h"
+#include "io/training_files.h"
 #include "nn/model.h"
 #include "text/batch_stream.h"
 #include "text/prefetch.h"
@@ -32,7 +32,7 @@ class Trainer {
   // `dump`: the options as a configuration file, stored in checkpoints.
   Trainer(const TrainOptions& options, std::string dump);
 
-  // Trains to the end. Throws Exit with 143 or 130 after a SIGTERM or SIGINT (saved), Error where training broke down,
+  // Trains to the end. Throws Exit with 128 + N where signal N has stopped it (saved), Error where training broke down,
   // UserError, before it reads the data, where the model cannot be written.
   void run();
   void dry_run();    // what the training would take
@@ -60,22 +60,21 @@ class Trainer {
   void count_seconds(double seconds);
   bool scales_loss() const { return options_.precision == "f16"; }
   void adapt_loss_scale(const Update& update);
-  Update settle(size_t begun = 0);  // waits for updates till only so many are under way; the last one's outcome
+  Update settle(size_t left = 0);  // waits for updates till only so many are under way; the last one's outcome
   void display(const Update& update, std::map<std::string, double> part_norms);
   void report_epoch();
   void validate();
   void write_state();
   void save(bool numbered);
-  std::vector<NumberedFile> numbered_models() const;
-  void remove_checkpoints();
+  std::string last_checkpoint() const;  // that can be gone on from, in words
   bool reached_end() const;
   bool stalled() const;
   double done_share() const;               // in [0, 1]; negative: the training has no end
   std::span<const float> served_values();  // smoothed parameters where there are such
   std::map<std::string, double> part_norms();
-  std::string prefix() const;
 
   TrainOptions options_;
+  TrainingFiles files_;
   std::string dump_;
   std::vector<Amount> ends_;
   Amount valid_every_, save_every_, display_every_;

@@ -36,9 +36,11 @@ int64_t allocated() {
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
-// What was taken since `heap` bytes were allocated, beside the arena and packed matrices: all of these are newer.
+// What was taken since `heap` bytes were allocated, beside the arena and packed matrices: all of these are newer. A
+// device's arena is not malloc's.
 int64_t scratch_since(int64_t heap, const Runtime& runtime) {
-  return std::max<int64_t>(0, allocated() - heap - runtime.arena_bytes() - runtime.packed_bytes());
+  const int64_t arena = runtime.backend()->on_host() ? runtime.arena_bytes() : 0;
+  return std::max<int64_t>(0, allocated() - heap - arena - runtime.packed_bytes());
 }
 
 // Section 6.1: eight P100, and what it takes each to compute in a second.
@@ -99,15 +101,14 @@ void Trainer::dry_run() {
   }
 
   const Runtime& runtime = replicas_->first();
-  if (!replicas_->on_host())
-    replicas_->reserve(largest_batch(*corpus_, options_.data.limits(), static_cast<int64_t>(replicas_->count())));
+  const int64_t heap = allocated();
+  reserve();
   UpdateRule still = update_rule(options_, 1);
   still.rate = 0;
   // The largest batch is planned and run once for memory, and again for time.
   double seconds = 0;
   Step step;
   step.tokens = largest.target_words();
-  const int64_t heap = allocated();
   for (int pass = 0; pass < 2; ++pass) {
     const auto start = std::chrono::steady_clock::now();
     accumulate({largest}, step);

@@ -8,6 +8,7 @@
 #include "config/threads.h"
 #include "decode/line_translator.h"
 #include "ops/fusion.h"
+#include "train/pair_input.h"
 
 namespace nmt {
 
@@ -40,7 +41,7 @@ double Validator::cross_entropy(Runtime& runtime, Model& model) const {
   double sum = 0;
   int64_t tokens = 0;
   for (const Batch& b : text_.batches) {
-    const PairInput input(b.source, b.source_begin, b.target, b.target_begin);
+    const PairInput input = pair_input(b);
     Graph graph(runtime, fusion_rules());
     Leaves leaves(graph, model.parameters, false);
     const Expr loss = model.transformer.loss(leaves, input, &weight, 0);

@@ -62,9 +62,9 @@ Tag panel_tag(DType t, const dnnl::memory::desc& layout) {
 }
 
 // `layout` is B's layout where it is packed already; null: oneDNN chooses.
-std::unique_ptr<Product> make(const Key& key, const dnnl::memory::desc* layout) {
+std::shared_ptr<const Product> make(const Key& key, const dnnl::memory::desc* layout) {
   const auto type = onednn_type(key.t);
-  auto product = std::make_unique<Product>();
+  auto product = std::make_shared<Product>();
   product->x = {{key.m, key.k},
                 key.t == DType::kI8 ? onednn_type(DType::kU8) : type,
                 dnnl::memory::dims{key.a_row, key.a_column}};
@@ -93,32 +93,35 @@ std::unique_ptr<Product> make(const Key& key, const dnnl::memory::desc* layout) 
 }
 
 // Primitives are made once; oneDNN's own cache is smaller and slower to ask.
-// The key by value: GCC 13 and newer take the result for a reference into it.
-const Product& product_for(Key key, const dnnl::memory::desc* layout = nullptr) {  // of packed operands
-  static std::shared_mutex mutex;
-  static std::unordered_map<Key, std::unique_ptr<Product>, KeyHash> products;
-  {
-    const std::shared_lock lock(mutex);
-    if (const auto it = products.find(key); it != products.end()) return *it->second;
-  }
-  auto made = make(key, layout);
-  const std::unique_lock lock(mutex);
-  return *products.try_emplace(key, std::move(made)).first->second;
-}
+class ProductCache {
+ public:
+  explicit ProductCache(size_t limit) : limit_(limit) {}
 
-// Sizes of plain operands are those of sentences, of which a long run sees ever new ones: only so many are kept.
-std::shared_ptr<const Product> plain_product_for(const Key& key) {
-  constexpr size_t kKept = 256;
-  static std::shared_mutex mutex;
-  static std::unordered_map<Key, std::shared_ptr<const Product>, KeyHash> products;
-  {
-    const std::shared_lock lock(mutex);
-    if (const auto it = products.find(key); it != products.end()) return it->second;
+  // The key by value: GCC 13 and newer take the result for a reference into it.
+  std::shared_ptr<const Product> get(Key key, const dnnl::memory::desc* layout = nullptr) {
+    {
+      const std::shared_lock lock(mutex_);
+      if (const auto it = products_.find(key); it != products_.end()) return it->second;
+    }
+    std::shared_ptr<const Product> made = make(key, layout);
+    const std::unique_lock lock(mutex_);
+    if (products_.size() >= limit_) products_.clear();
+    return products_.try_emplace(key, std::move(made)).first->second;
   }
-  std::shared_ptr<const Product> made = make(key, nullptr);
-  const std::unique_lock lock(mutex);
-  if (products.size() >= kKept) products.clear();
-  return products.try_emplace(key, std::move(made)).first->second;
+
+ private:
+  size_t limit_;
+  std::shared_mutex mutex_;
+  std::unordered_map<Key, std::shared_ptr<const Product>, KeyHash> products_;
+};
+
+ProductCache& packed_products() {  // all are kept: there are few sizes
+  static ProductCache cache(SIZE_MAX);
+  return cache;
+}
+ProductCache& plain_products() {  // sizes are those of sentences, of which a long run sees ever new ones
+  static ProductCache cache(256);
+  return cache;
 }
 
 // oneDNN runs sequentially in a thread whose OpenMP team is the thread alone.
@@ -159,7 +162,7 @@ std::byte* thread_scratch(size_t bytes) {
 // What oneDNN chooses for a full block of rows.
 PackedLayout::PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k) {
   if (n > 0 && k > 0)
-    product_ = &product_for(packed_key(kRowBlock, n, k, t, t == DType::kI8 ? DType::kI32 : t, {}, false));
+    product_ = packed_products().get(packed_key(kRowBlock, n, k, t, t == DType::kI8 ? DType::kI32 : t, {}, false));
 }
 
 int64_t PackedLayout::bytes() const { return product_ == nullptr ? 0 : static_cast<int64_t>(product_->w.get_size()); }
@@ -220,9 +223,9 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
                   padded = rows < 16 ? std::max<int64_t>(2, rows) : round_up(rows, 16);
     const void* from = offset(x, row * k_, t_);
     void* to = offset(y, row * n, ty);
-    const auto& product = product_for(packed_key(padded, n, k_, t_, ty, e, panel), &layout);
+    const auto product = packed_products().get(packed_key(padded, n, k_, t_, ty, e, panel), &layout);
     if (rows == padded) {
-      execute(product, from, b, to, e.bias);
+      execute(*product, from, b, to, e.bias);
       continue;
     }
     const auto size = [](int64_t count, int64_t width, DType t) {
@@ -235,7 +238,7 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
     std::memcpy(room, from, size(rows, k_, t_));
     std::memset(room + size(rows, k_, t_), 0, size(padded - rows, k_, t_));
     if (e.accumulate) std::memcpy(result, to, size(rows, n, ty));
-    execute(product, room, b, result, e.bias);
+    execute(*product, room, b, result, e.bias);
     std::memcpy(to, result, size(rows, n, ty));
   }
 }
@@ -247,8 +250,8 @@ void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int6
     if (!accumulate) std::memset(c, 0, static_cast<size_t>(m * n) * size_of(tc));
     return;
   }
-  const auto product = plain_product_for({m, n, k, transpose_a ? 1 : k, transpose_a ? m : 1, transpose_b ? 1 : n,
-                                          transpose_b ? k : 1, t, tc, false, false, accumulate});
+  const auto product = plain_products().get({m, n, k, transpose_a ? 1 : k, transpose_a ? m : 1, transpose_b ? 1 : n,
+                                             transpose_b ? k : 1, t, tc, false, false, accumulate});
   execute(*product, a, b, c, nullptr);
 }
 

@@ -36,7 +36,7 @@ class PackedLayout {
 
   DType t_;
   int64_t n_, k_;
-  const Product* product_ = nullptr;  // one with this layout; none where B is empty
+  std::shared_ptr<const Product> product_;  // one with this layout; none where B is empty
 };
 
 // Memory of the calling thread, aligned to 64 bytes; what is in it lasts until the next call.

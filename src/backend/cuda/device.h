@@ -30,8 +30,10 @@ struct DeviceInfo {
 // not null, says so in a few words.
 std::vector<DeviceInfo> devices(std::string* why = nullptr);
 
-// Throws Error, naming the kernel, for what its launch reports; and for what is not even tried.
-void check_launch(const char* kernel);
+// The index-th of them; UserError where there is none.
+DeviceInfo device_info(int index);
+
+// Throws Error that names the kernel.
 [[noreturn]] void refuse_launch(const char* kernel, const char* why);
 
 // One device, and a stream on it: what is begun on a device is done in that order. Failures of the device are an Error
@@ -67,7 +69,7 @@ class Device {
   // Waits for all that was begun before; then `to` is filled.
   void download(void* to, const void* from, size_t bytes);
   void synchronize();
-  std::unique_ptr<Message> message(size_t bytes);
+  std::unique_ptr<Message> message(size_t room);  // for so many bytes, and more
   // What `work` begins on this device is recorded, and not done. It takes and frees no memory of the device, and brings
   // nothing to it or from it.
   std::unique_ptr<Recording> record(const std::function<void()>& work);

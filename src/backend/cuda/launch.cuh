@@ -46,7 +46,8 @@ void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, 
     refuse_launch(name, "it needs more shared memory than a block of this device can have");
   }
   kernel<<<blocks, grid.threads, grid.shared, stream>>>(static_cast<Parameters>(arguments)...);
-  check_launch(name);
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)
+    refuse_launch(name, cudaGetErrorString(error));
 #endif
 }
 

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "io/checkpoint.h"
 #include "io/floats.h"
+#include "io/training_files.h"
 #include "tests/catch.h"
 #include "tests/temp_folder.h"
 
@@ -162,37 +162,40 @@ TEST_CASE("What is no model of ours is refused by name") {
         path + ": parameter w has the type f64; f32, bf16 or f16 is expected");
 }
 
-TEST_CASE("Numbered files are found by their number alone") {
+TEST_CASE("Numbered models are found by their number alone") {
   TempFolder folder;
   for (const auto* name :
        {"m.iter9.safetensors", "m.iter10.safetensors", "m.iter100.safetensors", "m.iter.safetensors", "m.safetensors",
         "m.iter7.state.safetensors", "m.iter-5.safetensors", "m.iter8.safetensors.tmp.123", "xm.iter6.safetensors",
         "m.iter99999999999999999999.safetensors", "m.iter5x.safetensors", "m.epoch2.safetensors"})
     std::ofstream(folder / name).close();
+  const TrainingFiles files(folder / "m.safetensors");
   std::vector<int64_t> numbers;
-  for (const auto& file : find_numbered(folder / "m.iter", ".safetensors")) {
+  for (const auto& file : files.find("iter")) {
     numbers.push_back(file.number);
+    CHECK(file.path == files.numbered("iter", file.number));
     CHECK(file.path == folder / fmt::format("m.iter{}.safetensors", file.number));
   }
   CHECK(numbers == std::vector<int64_t>{9, 10, 100});
-  CHECK(find_numbered(folder / "none", "").empty());
-  CHECK_THROWS_AS(find_numbered(folder / "no/where", ""), UserError);
-  std::ofstream(folder / "a*b.iter3").close();
-  CHECK(find_numbered(folder / "a*b.iter", "").size() == 1);
+  CHECK(files.find_all().size() == 4);
+  CHECK(TrainingFiles(folder / "none.safetensors").find("iter").empty());
+  CHECK_THROWS_AS(TrainingFiles(folder / "no/where.safetensors").find("iter"), UserError);
+  std::ofstream(folder / "a*b.iter3.safetensors").close();
+  CHECK(TrainingFiles(folder / "a*b.safetensors").find("iter").size() == 1);
 
-  const std::string model = folder / "m.safetensors";
-  CHECK(last_checkpoints(model, "iter", 2) ==
+  CHECK(files.last("iter", 2) ==
         std::vector<std::string>{folder / "m.iter10.safetensors", folder / "m.iter100.safetensors"});
-  CHECK(last_checkpoints(model, "epoch", 1) == std::vector<std::string>{folder / "m.epoch2.safetensors"});
-  CHECK_THROWS_AS(last_checkpoints(model, "", 1), UserError);
-  CHECK_THROWS_AS(last_checkpoints(model, "iter", 4), UserError);
-  CHECK_THROWS_AS(last_checkpoints(folder / "m", "iter", 1), UserError);
+  CHECK(files.last("epoch", 1) == std::vector<std::string>{folder / "m.epoch2.safetensors"});
+  CHECK_THROWS_AS(files.last("", 1), UserError);
+  CHECK_THROWS_AS(files.last("iter", 4), UserError);
+  CHECK_THROWS_AS(TrainingFiles(folder / "m"), UserError);
+  CHECK_THROWS_AS(TrainingFiles(".safetensors"), UserError);
 }
 
-TEST_CASE("Old checkpoints go, the last whole one never") {
+TEST_CASE("Old models go, the last whole one never") {
   TempFolder folder;
-  const std::string prefix = folder / "m.iter", suffix = ".state.safetensors";
-  const auto path = [&](int n) { return folder / fmt::format("m.iter{}.state.safetensors", n); };
+  const TrainingFiles files(folder / "m.safetensors");
+  const auto path = [&](int n) { return files.numbered("iter", n); };
   const auto whole = [&](int n) {
     SafetensorsWriter writer(path(n));
     writer.commit();
@@ -200,22 +203,22 @@ TEST_CASE("Old checkpoints go, the last whole one never") {
   const auto damaged = [&](int n) { std::ofstream(path(n)) << "damaged"; };
   const auto left = [&] {
     std::vector<int64_t> numbers;
-    for (const auto& file : find_numbered(prefix, suffix)) numbers.push_back(file.number);
+    for (const auto& file : files.find("iter")) numbers.push_back(file.number);
     return numbers;
   };
-  CHECK(remove_old_checkpoints(prefix, suffix, 1).empty());
+  CHECK(files.remove_old("iter", 1).empty());
   for (const int n : {2, 10, 9, 1}) whole(n);
-  CHECK(remove_old_checkpoints(prefix, suffix, 4).empty());
-  CHECK(remove_old_checkpoints(prefix, suffix, 2) == std::vector<std::string>{path(2), path(1)});
+  CHECK(files.remove_old("iter", 4).empty());
+  CHECK(files.remove_old("iter", 2) == std::vector<std::string>{path(2), path(1)});
   CHECK(left() == std::vector<int64_t>{9, 10});
   damaged(11);
   damaged(12);
-  CHECK(remove_old_checkpoints(prefix, suffix, 2) == std::vector<std::string>{path(9)});
+  CHECK(files.remove_old("iter", 2) == std::vector<std::string>{path(9)});
   CHECK(left() == std::vector<int64_t>{10, 11, 12});
   damaged(10);
-  CHECK(remove_old_checkpoints(prefix, suffix, 2).empty());
+  CHECK(files.remove_old("iter", 2).empty());
   whole(13);
-  CHECK(remove_old_checkpoints(prefix, suffix, 1).size() == 3);
+  CHECK(files.remove_old("iter", 1).size() == 3);
   CHECK(left() == std::vector<int64_t>{13});
-  CHECK_THROWS_AS(remove_old_checkpoints(prefix, suffix, 0), std::logic_error);
+  CHECK_THROWS_AS(files.remove_old("iter", 0), std::logic_error);
 }

@@ -12,70 +12,88 @@ namespace {
 
 void use(int device) { check_cuda(cudaSetDevice(device), "choosing the device"); }
 
-// Pinned memory through which the host's data goes to the device: a ring, so that what was handed over last is still
-// there while it is copied.
+// Pinned memory that grows. Taking some may wait for all devices, and freeing it does, which may wait for each other:
+// what was too small is kept to the end.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  ~PinnedMemory() {
+    for (void* memory : taken_) cudaFreeHost(memory);
+  }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+
+  void* at_least(size_t bytes) {
+    if (bytes > bytes_) {
+      const size_t room = std::bit_ceil(bytes);
+      void* memory = nullptr;
+      check_cuda(cudaMallocHost(&memory, room), "taking pinned memory");
+      taken_.push_back(memory);
+      bytes_ = room;
+    }
+    return taken_.empty() ? nullptr : taken_.back();
+  }
+
+ private:
+  std::vector<void*> taken_;  // the last is the largest
+  size_t bytes_ = 0;
+};
+
+cudaEvent_t new_event() {
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  return event;
+}
+
+// Through which the host's data goes to the device: a ring, so that what was handed over last is still there while it
+// is copied.
 class Staging {
  public:
   explicit Staging(cudaStream_t stream) : stream_(stream) {}
   ~Staging() {
     for (Slot& slot : slots_)
       if (slot.copied != nullptr) cudaEventDestroy(slot.copied);
-    for (void* memory : taken_) cudaFreeHost(memory);
   }
 
-  // Taking pinned memory may wait for all devices, and freeing it does, which may wait for each other: what was too
-  // small is kept to the end.
   void prepare(size_t bytes) {
-    for (Slot& slot : slots_) grow(slot, bytes);
+    for (Slot& slot : slots_) slot.memory.at_least(bytes);
   }
 
   void upload(void* to, const void* from, size_t bytes) {
     Slot& slot = slots_[next_++ % kSlots];
     if (slot.copied == nullptr)
-      check_cuda(cudaEventCreateWithFlags(&slot.copied, cudaEventDisableTiming), "making an event");
+      slot.copied = new_event();
     else
       check_cuda(cudaEventSynchronize(slot.copied), "waiting for an earlier copy");
-    grow(slot, bytes);
-    std::memcpy(slot.memory, from, bytes);
-    check_cuda(cudaMemcpyAsync(to, slot.memory, bytes, cudaMemcpyHostToDevice, stream_), "copying to the device");
+    void* memory = slot.memory.at_least(bytes);
+    std::memcpy(memory, from, bytes);
+    check_cuda(cudaMemcpyAsync(to, memory, bytes, cudaMemcpyHostToDevice, stream_), "copying to the device");
     check_cuda(cudaEventRecord(slot.copied, stream_), "recording an event");
   }
 
  private:
   static constexpr size_t kSlots = 4;
   struct Slot {
-    void* memory = nullptr;
-    size_t bytes = 0;
+    PinnedMemory memory;
     cudaEvent_t copied = nullptr;
   };
 
-  void grow(Slot& slot, size_t bytes) {
-    if (bytes <= slot.bytes) return;
-    const size_t room = std::bit_ceil(bytes);
-    check_cuda(cudaMallocHost(&slot.memory, room), "taking pinned memory");
-    taken_.push_back(slot.memory);
-    slot.bytes = room;
-  }
-
   cudaStream_t stream_;
-  std::vector<void*> taken_;
   Slot slots_[kSlots];
   size_t next_ = 0;
 };
 
 class PinnedMessage : public Message {
  public:
-  PinnedMessage(int device, cudaStream_t stream, size_t bytes) : device_(device), stream_(stream) {
-    check_cuda(cudaMallocHost(&host_, bytes), "taking pinned memory");
-    check_cuda(cudaEventCreateWithFlags(&sent_, cudaEventDisableTiming), "making an event");
+  PinnedMessage(int device, cudaStream_t stream, size_t room) : device_(device), stream_(stream) {
+    memory_.at_least(room);
+    sent_ = new_event();
   }
-  ~PinnedMessage() override {
-    if (sent_ != nullptr) cudaEventDestroy(sent_);
-    cudaFreeHost(host_);
-  }
+  ~PinnedMessage() override { cudaEventDestroy(sent_); }
 
   void send(const void* from, size_t bytes) override {
     use(device_);
+    host_ = memory_.at_least(bytes);
     check_cuda(cudaMemcpyAsync(host_, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the device");
     check_cuda(cudaEventRecord(sent_, stream_), "recording an event");
   }
@@ -88,6 +106,7 @@ class PinnedMessage : public Message {
  private:
   int device_;
   cudaStream_t stream_;
+  PinnedMemory memory_;
   void* host_ = nullptr;
   cudaEvent_t sent_ = nullptr;
 };
@@ -135,17 +154,13 @@ std::vector<DeviceInfo> devices(std::string* why) {
   return all;
 }
 
-Device::Device(int index) : index_(index) {
-  std::string why = "there is none";
-  const auto all = devices(&why);
-  require(!all.empty(), "device {}: {}", index, why);
-  require(index >= 0 && index < static_cast<int>(all.size()), "there is no device {}: the last one is {}", index,
-          all.size() - 1);
-  info_ = all[static_cast<size_t>(index)];
+Device::Device(int index) : index_(index), info_(device_info(index)) {
   const cudaError_t error = cudaSetDevice(index);
   if (error == cudaErrorDevicesUnavailable || error == cudaErrorDeviceAlreadyInUse)
     user_error("device {} ({}) is in use by somebody who does not share it", index, info_.name);
   check_cuda(error, "choosing the device");
+  require(info_.major >= 8, "device {} ({}) has compute capability {}.{}; nmt needs 8.0 or newer", index, info_.name,
+          info_.major, info_.minor);
   require(has_code(),
           "device {} ({}): this nmt holds no code for compute capability {}.{}; build it with "
           "-DCMAKE_CUDA_ARCHITECTURES={}{}",
@@ -242,9 +257,9 @@ void Device::synchronize() {
   check_cuda(cudaStreamSynchronize(stream_), "waiting for the device");
 }
 
-std::unique_ptr<Message> Device::message(size_t bytes) {
+std::unique_ptr<Message> Device::message(size_t room) {
   use(index_);
-  return std::make_unique<PinnedMessage>(index_, stream_, bytes);
+  return std::make_unique<PinnedMessage>(index_, stream_, room);
 }
 
 std::unique_ptr<Recording> Device::record(const std::function<void()>& work) {
@@ -265,12 +280,5 @@ std::unique_ptr<Recording> Device::record(const std::function<void()>& work) {
   check_cuda(made, "making a graph of kernels");
   return std::make_unique<RecordedGraph>(index_, stream_, executable);
 }
-
-void check_launch(const char* kernel) {
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) fail("CUDA: starting {}: {}", kernel, cudaGetErrorString(error));
-}
-
-void refuse_launch(const char* kernel, const char* why) { fail("kernel {}: {}", kernel, why); }
 
 }  // namespace nmt::cuda

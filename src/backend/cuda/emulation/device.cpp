@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/log.h"
 
-// Emulated devices: memory of this process, and work that is done at once. The environment variables say how many there
-// are (1 unless given, so that 0 is a machine without) and how many megabytes each has.
+// Emulated devices: memory of this process, and work that is done at once. emulation/run.h names the environment
+// variables that say how many there are, and how large.
 namespace nmt::cuda {
 
 using emulation::allocations;
@@ -33,9 +33,9 @@ class RecordedWork : public Recording {
 
 class EmulatedMessage : public Message {
  public:
-  EmulatedMessage(Device& device, size_t bytes) : device_(device), sent_(bytes) {}
+  explicit EmulatedMessage(Device& device) : device_(device) {}
   void send(const void* from, size_t bytes) override {
-    check(bytes <= sent_.size(), "a message of {} bytes, made for {}", bytes, sent_.size());
+    sent_.resize(bytes);
     device_.download(sent_.data(), from, bytes);
   }
   const void* receive() override { return sent_.data(); }
@@ -56,11 +56,7 @@ std::vector<DeviceInfo> devices(std::string* why) {
   return found;
 }
 
-Device::Device(int index) : index_(index) {
-  const std::vector<DeviceInfo> all = devices();
-  require(index >= 0 && static_cast<size_t>(index) < all.size(), "there is no device {}: {} are there, counted from 0",
-          index, all.size());
-  info_ = all[static_cast<size_t>(index)];
+Device::Device(int index) : index_(index), info_(device_info(index)) {
   stream_ = reinterpret_cast<Stream>(this);
   make_current();
 }
@@ -124,13 +120,11 @@ void Device::download(void* to, const void* from, size_t bytes) {
 
 void Device::synchronize() {}
 
-void refuse_launch(const char* kernel, const char* why) { fail("kernel {}: {}", kernel, why); }
-
 std::unique_ptr<Recording> Device::record(const std::function<void()>& work) {
   make_current();
   return std::make_unique<RecordedWork>(*this, emulation::record(work));
 }
 
-std::unique_ptr<Message> Device::message(size_t bytes) { return std::make_unique<EmulatedMessage>(*this, bytes); }
+std::unique_ptr<Message> Device::message(size_t) { return std::make_unique<EmulatedMessage>(*this); }
 
 }  // namespace nmt::cuda

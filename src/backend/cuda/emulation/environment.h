@@ -1,11 +1,10 @@
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 
 namespace nmt::cuda::emulation {
 
@@ -13,11 +12,10 @@ namespace nmt::cuda::emulation {
 inline int64_t environment(const char* name, int64_t otherwise, int64_t most) {
   const char* text = std::getenv(name);
   if (text == nullptr) return otherwise;
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
-  require(error == std::errc() && *end == 0 && value >= 0 && value <= most,
-          "environment variable {}: '{}' is no number from 0 to {}", name, text, most);
-  return value;
+  const auto value = parse_number<int64_t>(text);
+  require(value && *value >= 0 && *value <= most, "environment variable {}: '{}' is no number from 0 to {}", name, text,
+          most);
+  return *value;
 }
 
 }  // namespace nmt::cuda::emulation

@@ -1,0 +1,134 @@
+#include "io/training_files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <iterator>
+#include <regex>
+#include <tuple>
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/parse_number.h"
+#include "io/safetensors.h"
+
+namespace nmt {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kSuffix = ".safetensors";
+
+bool is_whole(const std::string& path) {
+  try {
+    SafetensorsFile::open(path);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+TrainingFiles::TrainingFiles(const std::string& model) {
+  require(model.size() > kSuffix.size() && model.ends_with(kSuffix), "--model: '{}' must end with {}", model, kSuffix);
+  prefix_ = model.substr(0, model.size() - kSuffix.size());
+}
+
+std::string TrainingFiles::best(const std::string& metric) const {
+  return fmt::format("{}.best-{}{}", prefix_, metric, kSuffix);
+}
+
+std::string TrainingFiles::numbered(const std::string& kind, int64_t number) const {
+  return fmt::format("{}.{}{}{}", prefix_, kind, number, kSuffix);
+}
+
+std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind) const {
+  const fs::path folder = fs::path(prefix_).parent_path();
+  const std::string before = fmt::format("{}.{}", fs::path(prefix_).filename().string(), kind);
+  std::vector<Numbered> found;
+  std::error_code failed;
+  fs::directory_iterator entries(folder.empty() ? "." : folder, failed);
+  require(!failed, "cannot read the folder {}: {}", folder.empty() ? "." : folder.string(), failed.message());
+  for (; entries != fs::directory_iterator(); entries.increment(failed)) {
+    const std::string file = entries->path().filename().string();
+    if (file.size() <= before.size() + kSuffix.size() || !file.starts_with(before) || !file.ends_with(kSuffix))
+      continue;
+    const auto number = parse_number<int64_t>(
+        std::string_view(file).substr(before.size(), file.size() - before.size() - kSuffix.size()));
+    if (number && *number >= 0) found.push_back({*number, (folder / file).string()});
+  }
+  require(!failed, "cannot read the folder {}: {}", folder.string(), failed.message());
+  std::ranges::sort(found, {}, [](const Numbered& f) { return std::tie(f.number, f.path); });
+  return found;
+}
+
+std::vector<TrainingFiles::Numbered> TrainingFiles::find_all() const {
+  auto models = find("iter");
+  std::ranges::move(find("epoch"), std::back_inserter(models));
+  return models;
+}
+
+std::vector<std::string> TrainingFiles::last(const std::string& kind, int count) const {
+  const auto of_kind = [&](const std::string& k) {
+    return kind.empty() || kind == k ? find(k) : std::vector<Numbered>();
+  };
+  const auto iterations = of_kind("iter"), epochs = of_kind("epoch");
+  require(iterations.empty() || epochs.empty(),
+          "beside {}{} lie checkpoints by update and by epoch: choose with --kind iter or --kind epoch", prefix_,
+          kSuffix);
+  const auto& files = epochs.empty() ? iterations : epochs;
+  const auto wanted = static_cast<size_t>(count);
+  require(files.size() >= wanted, "beside {}{} lie {} checkpoints {}.{}N{}, --last asks for {}", prefix_, kSuffix,
+          files.size(), prefix_, kind.empty() ? (epochs.empty() ? "iter" : "epoch") : kind, kSuffix, count);
+  std::vector<std::string> paths;
+  for (size_t i = files.size() - wanted; i < files.size(); ++i) paths.push_back(files[i].path);
+  return paths;
+}
+
+std::vector<std::string> TrainingFiles::remove_old(const std::string& kind, int keep) const {
+  check(keep >= 1, "at least one checkpoint must stay");
+  auto files = find(kind);
+  std::ranges::reverse(files);
+  const auto kept = static_cast<size_t>(keep);
+  if (files.size() <= kept) return {};
+  bool safe = std::any_of(files.begin(), files.begin() + keep, [](const auto& f) { return is_whole(f.path); });
+  std::vector<std::string> removed;
+  for (size_t i = kept; i < files.size(); ++i) {
+    if (!safe && is_whole(files[i].path)) {
+      safe = true;
+      continue;
+    }
+    removed.push_back(files[i].path);
+  }
+  // Without a whole file there is nothing better than what is there.
+  if (!safe) return {};
+  for (const auto& path : removed) {
+    std::error_code failed;
+    fs::remove(path, failed);
+    if (failed) fail("cannot remove {}: {}", path, failed.message());
+  }
+  return removed;
+}
+
+void TrainingFiles::remove_leftovers() const {
+  static const std::regex written(R"(\.(state|((iter|epoch)\d+\.|best-[a-z0-9-]+\.)?safetensors)\.tmp\.(\d{1,9}))");
+  const fs::path folder = fs::path(prefix_).parent_path();
+  const std::string name = fs::path(prefix_).filename().string();
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const std::string file = entry->path().filename().string();
+    if (!file.starts_with(name)) continue;
+    const std::string rest = file.substr(name.size());
+    std::smatch parts;
+    if (!std::regex_match(rest, parts, written)) continue;
+    const pid_t pid = std::stoi(parts[4]);
+    std::error_code ignored;
+    if (pid > 0 && (pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH))) fs::remove(entry->path(), ignored);
+  }
+}
+
+}  // namespace nmt

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nmt {
+
+// The files of a training, beside its model PREFIX.safetensors. Numbered models are PREFIX.KINDnumber.safetensors of
+// the kinds "iter" (updates) and "epoch".
+class TrainingFiles {
+ public:
+  struct Numbered {
+    int64_t number;
+    std::string path;
+  };
+
+  // Throws UserError for a model whose name does not end in .safetensors.
+  explicit TrainingFiles(const std::string& model);
+
+  std::string state() const { return prefix_ + ".state"; }  // what a run goes on from
+  std::string best(const std::string& metric) const;
+  std::string numbered(const std::string& kind, int64_t number) const;
+
+  // The models of one kind that there are, by rising number. Throws UserError where the folder cannot be read.
+  std::vector<Numbered> find(const std::string& kind) const;
+  std::vector<Numbered> find_all() const;  // of both kinds
+  // The last `count`, by rising number. kind may be empty where only one kind exists. Throws UserError.
+  std::vector<std::string> last(const std::string& kind, int count) const;
+
+  // Removes all models of a kind but the `keep` (at least 1) of highest number; returns what it removed. If none of
+  // those that stay is a whole file (a disk lost their data), the newest whole one stays as well.
+  std::vector<std::string> remove_old(const std::string& kind, int keep) const;
+  // Removes what runs that were killed left half written: files of AtomicFile's ending .tmp.PID, where PID is no
+  // process.
+  void remove_leftovers() const;
+
+ private:
+  std::string prefix_;  // with the folder
+};
+
+}  // namespace nmt
