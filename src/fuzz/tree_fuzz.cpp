@@ -1,7 +1,3 @@
-// A libFuzzer target, built by hand:
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Isrc -o tree_fuzz
-//     src/fuzz/tree_fuzz.cpp src/text/{tree,linear_tree,words_merges}.cpp src/base/{files,line_reader,utf8}.cpp
-//     -lfmt -lboost_iostreams -lzstd
 // Any input either is trees, which are read as they are written and are the same after linearising and back, or is a
 // UserError; and any line of tokens can be repaired.
 #include <cstddef>
@@ -10,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "fuzz/fuzz.h"
 #include "text/linear_tree.h"
 #include "text/split_words.h"
 
@@ -20,6 +17,12 @@ void demand(bool condition) {
 }
 
 }  // namespace
+
+std::vector<std::string> examples() {
+  return {"(S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .))\n",
+          "((S (NP-SBJ=2 (-NONE- *T*-1)) (VP (VB go))))\n(X y)\n", "(S\n  (NP (-LRB- -LRB-) (NN a\\/b))\n)\n",
+          "(S (NP XX XX )NP (VP XX )VP )S"};
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace nmt;
