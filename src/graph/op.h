@@ -66,6 +66,7 @@ class Op {
   void backward(Backprop& b) const { table_->backward(storage_, b); }
   void cpu(const Launch& launch) const { table_->cpu(storage_, launch); }
   void cuda(const Launch& launch) const { table_->cuda(storage_, launch); }
+  bool has_cuda() const { return table_->has_cuda; }
   int64_t scratch(std::span<const Spec> in, bool on_host) const {
     return (on_host ? table_->scratch : table_->cuda_scratch)(storage_, in);
   }
@@ -88,6 +89,7 @@ class Op {
     void (*backward)(const void*, Backprop&);
     void (*cpu)(const void*, const Launch&);
     void (*cuda)(const void*, const Launch&);
+    bool has_cuda;
     int64_t (*scratch)(const void*, std::span<const Spec>);
     int64_t (*cuda_scratch)(const void*, std::span<const Spec>);
     int (*in_place)(const void*);
@@ -101,6 +103,11 @@ class Op {
   }
 
   template <class T>
+  static constexpr bool kOnDevices = kHaveCuda&& requires(const T& op, const Launch& l) {
+    op.cuda(l);
+  };
+
+  template <class T>
   static constexpr Table kTable = {
       T::kName,
       [](const void* op, std::span<const Spec> in) { return cast<T>(op).infer(in); },
@@ -112,11 +119,12 @@ class Op {
       },
       [](const void* op, const Launch& l) { cast<T>(op).cpu(l); },
       [](const void* op, const Launch& l) {
-        if constexpr (kHaveCuda && requires { cast<T>(op).cuda(l); })
+        if constexpr (kOnDevices<T>)
           cast<T>(op).cuda(l);
         else
           check(false, "{}: not computed on devices", T::kName);
       },
+      kOnDevices<T>,
       [](const void* op, std::span<const Spec> in) -> int64_t {
         if constexpr (requires { cast<T>(op).scratch(in); }) return cast<T>(op).scratch(in);
         return 0;

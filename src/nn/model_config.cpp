@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backend/cuda/kernels.h"
 #include "base/error.h"
 
 namespace nmt {
@@ -100,8 +101,8 @@ void ModelConfig::validate() const {
 }
 
 void ModelConfig::validate_for_devices() const {
-  constexpr int kWidest = 4096;  // of rows that kernels normalise
-  require(dim_emb <= kWidest, "--dim-emb {}: devices compute up to {}; give --devices cpu", dim_emb, kWidest);
+  require(dim_emb <= cuda::kWidestLayerNorm, "--dim-emb {}: devices compute up to {}; give --devices cpu", dim_emb,
+          cuda::kWidestLayerNorm);
   require(attention != "additive", "--transformer-attention additive is computed on the CPU only: give --devices cpu");
   for (const auto& [option, kind] : {std::pair("--transformer-encoder-layer", &encoder_layer),
                                      std::pair("--transformer-decoder-layer", &decoder_layer)})

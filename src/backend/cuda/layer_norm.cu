@@ -20,9 +20,8 @@ constexpr int kGroups = N == 1 ? 8 : 2;
 template <int N>
 Team team_of(int64_t width) {
   constexpr int kElements = kGroups<N> * N;
-  if (width > kElements * kThreads)
-    throw std::logic_error("layer norm of rows of " + std::to_string(width) + ", wider than " +
-                           std::to_string(kElements * kThreads));
+  static_assert(kElements * kThreads >= kWidestLayerNorm);
+  if (width > kElements * kThreads) throw std::logic_error("layer norm of rows of " + std::to_string(width));
   return {width, kElements, kThreads};
 }
 

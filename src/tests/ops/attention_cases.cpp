@@ -207,7 +207,6 @@ OpCase additive_attention_case(const Lengths& l, int heads, int d_k, int d_v, Ke
     return y;
   };
   c.slack = 4;
-  c.host_only = true;
   return c;
 }
 
@@ -256,7 +255,6 @@ OpCase cached_additive_attention_case(int heads, int d_k, int d_v, const std::ve
       }
     return y;
   };
-  c.host_only = true;
   return c;
 }
 

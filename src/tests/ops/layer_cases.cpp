@@ -36,8 +36,7 @@ OpCase neighbours_case(const std::vector<int>& lengths, int64_t width, int first
                       }
                 return y;
               },
-          .slack = 2,
-          .host_only = true};
+          .slack = 2};
 }
 
 // tanh(x + U h) of rows of `width` at x and h (null: zeros).
@@ -70,8 +69,7 @@ OpCase recurrence_case(const std::vector<int>& lengths, int64_t width, bool reve
                 }
                 return h;
               },
-          .slack = 6,
-          .host_only = true};
+          .slack = 6};
 }
 
 // Steps of decoding: rows that write a row of the cache and read earlier ones.
@@ -97,7 +95,7 @@ struct Steps {
 };
 
 OpCase cached_neighbours_case(const Steps& steps, int64_t width, int count) {
-  OpCase c{.name = "cached_neighbours " + std::to_string(count), .differentiable = false, .host_only = true};
+  OpCase c{.name = "cached_neighbours " + std::to_string(count), .differentiable = false};
   c.arguments = {input({static_cast<int64_t>(steps.rows()), width}),
                  {.shape = {steps.capacity, width}, .kind = Argument::Kind::kState}};
   for (const Argument& a : steps.arguments()) c.arguments.push_back(a);
@@ -119,7 +117,7 @@ OpCase cached_neighbours_case(const Steps& steps, int64_t width, int count) {
 }
 
 OpCase recurrent_step_case(const Steps& steps, int64_t width) {
-  OpCase c{.name = "recurrent_step", .differentiable = false, .slack = 4, .host_only = true};
+  OpCase c{.name = "recurrent_step", .differentiable = false, .slack = 4};
   c.arguments = {input({static_cast<int64_t>(steps.rows()), width}),
                  parameter({width, width}, 0.5),
                  {.shape = {steps.capacity, width}, .kind = Argument::Kind::kState}};

@@ -77,8 +77,12 @@ Values as_doubles(const void* data, const Spec& spec) {
 
 struct Outcome {
   Values output, weights;
-  std::vector<Values> gradients;  // by argument; empty where there is none
-  std::set<std::string> ops;
+  std::vector<Values> gradients;    // by argument; empty where there is none
+  std::map<std::string, bool> ops;  // whether devices have it
+
+  bool on_devices() const {
+    return std::ranges::all_of(ops, [](const auto& op) { return op.second; });
+  }
 
   bool operator==(const Outcome&) const = default;
 };
@@ -146,7 +150,7 @@ Outcome evaluate(const OpCase& c, const std::vector<Data>& data, const Setting& 
     }
   }
   for (const Node& node : graph.nodes())
-    if (node.op) outcome.ops.insert(std::string(node.op.name()));
+    if (node.op) outcome.ops.emplace(node.op.name(), node.op.has_cuda());
   return outcome;
 }
 
@@ -218,7 +222,7 @@ Values case_dropout(float rate, uint32_t place, int64_t elements) {
   return dropout_factors({rate, place, kStep, kSeed}, elements);
 }
 
-std::set<std::string> ops_of(const OpCase& c) {
+std::map<std::string, bool> ops_of(const OpCase& c) {
   const auto data = data_of(c, DType::kF32);
   auto ops = evaluate(c, data, {}).ops;
   ops.merge(evaluate(c, data, {.fusion = false}).ops);
@@ -230,7 +234,7 @@ namespace {
 // Where there is no host to compare with: float16 on a device.
 void check_f16(const OpCase& c) {
   const auto device = test_device();
-  if (device == nullptr || c.host_only) return;
+  if (device == nullptr || !std::ranges::all_of(ops_of(c), [](const auto& op) { return op.second; })) return;
   INFO(c.name << " f16 on " << device->name());
   const auto data = data_of(c, DType::kF16);
   std::vector<Values> arguments;
@@ -288,7 +292,7 @@ void check_case(const OpCase& c) {
         CHECK((evaluate(c, data, {t.dtype, fusion, threads}) == result));
       }
       const auto device = test_device();
-      if (device == nullptr || c.host_only) continue;
+      if (device == nullptr || !result.on_devices()) continue;
       INFO("on " << device->name());
       const Setting there{t.dtype, fusion, 1, device};
       const Outcome computed = evaluate(c, data, there);

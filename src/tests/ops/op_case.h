@@ -1,7 +1,7 @@
 #pragma once
 
 #include <functional>
-#include <set>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,7 +41,6 @@ struct OpCase {
   double slack = 1;             // factor of the tolerances below: for results of several roundings
   double unit = 0;              // errors are taken relative to this where all reference values are smaller
   bool rounds_to_bf16 = false;  // also where the compute dtype is float32
-  bool host_only = false;       // not computed on devices
   bool kinked =
       false;  // without fusion, rounding to bf16 may move a value across the kink of a ReLU: no gradient there
 };
@@ -57,8 +56,9 @@ inline constexpr Tolerance kTolerances[] = {{DType::kF32, 2e-6, 5e-6}, {DType::k
 // Runs all checks of a case.
 void check_case(const OpCase& c);
 
-// The names of all ops that a case computes with, forward and backward, fused and not.
-std::set<std::string> ops_of(const OpCase& c);
+// All ops that a case computes with, forward and backward, fused and not: their names, and whether devices have them.
+// Cases of which devices have all are computed there, too.
+std::map<std::string, bool> ops_of(const OpCase& c);
 
 // All there are, by file.
 std::vector<OpCase> basic_cases();
