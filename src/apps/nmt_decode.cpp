@@ -345,6 +345,12 @@ int main(int argc, char** argv) {
       "  nmt-decode --model model.safetensors --beam-size 12 --n-best --input test.en.gz --output test.nbest\n"
       "  nmt-decode --ensemble a.safetensors b.safetensors --weights 2 1 < test.en > test.out.de\n"
       "  nmt-decode --model model.safetensors --input test.en --score-targets test.de > test.scores");
-  app.run([&] { nmt::decode(options, app.options()); });
+  app.run([&] {
+    try {
+      nmt::decode(options, app.options());
+    } catch (const nmt::OutOfMemory& error) {
+      nmt::user_error("{}: smaller --mini-batch and --mini-batch-words need less", error.what());
+    }
+  });
   return app.main(argc, argv);
 }

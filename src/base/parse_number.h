@@ -6,8 +6,8 @@
 
 namespace nmt {
 
-// The number that the text is, all of it: digits, for integers with a sign - at most; for floats as C's in its "C"
-// locale, without sign +. None where it is something else or does not fit.
+// The number that the text is, all of it: digits, an integer may begin with -; a float is written as in C, but
+// does not begin with +. None where it is something else or does not fit.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   T value{};

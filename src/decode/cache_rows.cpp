@@ -8,6 +8,7 @@ namespace nmt {
 namespace {
 
 constexpr int64_t kStride = 16;  // tables grow in steps, so that plans of the graph repeat
+constexpr int64_t kRows = 64;    // so does the cache
 
 }  // namespace
 
@@ -31,7 +32,7 @@ void CacheRows::advance(std::span<const int32_t> parents) {
     }
   }
   // Half as much again: growing means to copy the cache.
-  if (in_use + rows > capacity_) capacity_ = std::max(in_use + rows, capacity_ + capacity_ / 2);
+  if (in_use + rows > capacity_) capacity_ = round_up(std::max(in_use + rows, capacity_ + capacity_ / 2), kRows);
   used.resize(static_cast<size_t>(capacity_));
 
   slot_.resize(parents.size());

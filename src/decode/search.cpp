@@ -28,7 +28,7 @@ void keep_only(std::span<const int32_t> ids, std::span<float> log_probabilities)
   for (size_t i = 0; i < ids.size(); ++i) log_probabilities[static_cast<size_t>(ids[i])] = kept[i];
 }
 
-// One model whose best tokens are asked for as they are finds them where it computes.
+// A model alone finds its best tokens where it computes; those of ensembles and of trees are found on the host.
 bool finds_its_own_best(size_t models, const SearchOptions& options) { return models == 1 && options.trees == nullptr; }
 
 }  // namespace

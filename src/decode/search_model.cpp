@@ -36,11 +36,13 @@ void SearchModel::encode(const Sentences::Begun& begun, int64_t source_rows) {
   std::vector<int32_t> rows;
   for (size_t s = 0; s < begun.rows.size(); ++s)
     for (int32_t i = 0; i < source.begin[s + 1] - source.begin[s]; ++i) rows.push_back(begun.rows[s] + i);
+  std::vector<Backend::RowCopy> copies;
   for (size_t i = 0; i < made.size(); ++i) {
     const size_t bytes = static_cast<size_t>(made[i].shape()[1]) * size_of(made[i].dtype());
     grow(layers_[i].source, static_cast<size_t>(source_rows) * bytes);
-    runtime_.backend()->copy_rows(layers_[i].source.data(), graph.place(made[i]), bytes, rows);
+    copies.push_back({layers_[i].source.data(), graph.place(made[i]), bytes});
   }
+  runtime_.backend()->copy_rows(copies, rows);
 }
 
 void SearchModel::begin_best_tokens(const Sentences& batch, int k) {

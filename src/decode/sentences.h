@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/math.h"
 #include "base/thread_pool.h"
 #include "decode/allowed_tokens.h"
 #include "decode/beam.h"
@@ -70,7 +71,7 @@ class Sentences {
   void advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k, ThreadPool& pool,
                const SearchDone& done);
 
-  int64_t source_rows() const { return places_.rows(); }
+  int64_t source_rows() const { return round_up(places_.rows(), 64); }  // in steps, so that plans repeat
 
   CacheRows cache;
   std::vector<int32_t> ids, positions;           // by row

@@ -36,8 +36,13 @@ class Backend {
   virtual void upload(void* to, const void* from, size_t bytes) = 0;    // from the host; `from` may change afterwards
   virtual void download(void* to, const void* from, size_t bytes) = 0;  // to the host, which waits for it
   virtual void copy(void* to, const void* from, size_t bytes) = 0;      // within the backend's memory
-  // Row r of `from`, rows of so many bytes, becomes row rows[r] of `to`.
-  virtual void copy_rows(void* to, const void* from, size_t bytes, std::span<const int32_t> rows) = 0;
+  // Of each: row r of `from`, rows of so many bytes, becomes row rows[r] of `to`.
+  struct RowCopy {
+    void* to;
+    const void* from;
+    size_t bytes;
+  };
+  virtual void copy_rows(std::span<const RowCopy> copies, std::span<const int32_t> rows) = 0;
   virtual void zero(void* to, size_t bytes) = 0;
   virtual void make_current() {}   // what this thread asks of a device's libraries is asked of this one from now on
   virtual void synchronize() = 0;  // waits for all that was begun
@@ -71,7 +76,7 @@ std::string device_list();
 // "cpu", or the number of a device. UserError where there is no such device or nmt was built without CUDA.
 std::shared_ptr<Backend> backend_of(const std::string& device);
 // Several: "cpu" alone, different devices of one kind (UserError otherwise), or "auto": the first device, or where
-// that cannot be used, which is logged, the host.
+// there is none or it is unsuitable, which is logged, the host.
 std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>& devices);
 // What a program's --precision (auto, f32, tf32, bf16, f16) asks for on these backends, which multiply in TF32 from now
 // on where it says so. auto: bf16 on devices, and on the host where the caller wants it there.

@@ -32,12 +32,13 @@ void CudaBackend::remove_copies(const void* memory, size_t bytes) {
   if (std::erase_if(copies_, lies_here) > 0) ++recordings_version_;
 }
 
-void CudaBackend::copy_rows(void* to, const void* from, size_t bytes, std::span<const int32_t> rows) {
+void CudaBackend::copy_rows(std::span<const RowCopy> copies, std::span<const int32_t> rows) {
   if (rows_.bytes() < rows.size_bytes()) rows_ = cuda::DeviceMemory(device_, 2 * rows.size_bytes());
   device_.upload(rows_.data(), rows.data(), rows.size_bytes());
   named("copying rows", [&] {
-    cuda::scatter_rows(stream(), std::ssize(rows), static_cast<int64_t>(bytes), from, static_cast<int64_t>(bytes),
-                       static_cast<const int32_t*>(rows_.data()), to);
+    for (const auto& [to, from, bytes] : copies)
+      cuda::scatter_rows(stream(), std::ssize(rows), static_cast<int64_t>(bytes), from, static_cast<int64_t>(bytes),
+                         static_cast<const int32_t*>(rows_.data()), to);
   });
 }
 

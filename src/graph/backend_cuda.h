@@ -28,7 +28,7 @@ class CudaBackend : public Backend {
   void upload(void* to, const void* from, size_t bytes) override { device_.upload(to, from, bytes); }
   void download(void* to, const void* from, size_t bytes) override { device_.download(to, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override { device_.copy(to, from, bytes); }
-  void copy_rows(void* to, const void* from, size_t bytes, std::span<const int32_t> rows) override;
+  void copy_rows(std::span<const RowCopy> copies, std::span<const int32_t> rows) override;
   void zero(void* to, size_t bytes) override { device_.zero(to, bytes); }
   void make_current() override { device_.make_current(); }
   void synchronize() override { device_.synchronize(); }

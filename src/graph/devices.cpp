@@ -44,7 +44,7 @@ std::shared_ptr<Backend> first_device() {
 #ifdef NMT_HAVE_CUDA
   try {
     return backend_of("0");
-  } catch (const UserError& error) {
+  } catch (const cuda::UnsuitableDevice& error) {
     log::info("computing on the CPU: {}", error.what());
   }
 #endif

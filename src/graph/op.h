@@ -32,9 +32,10 @@ inline constexpr bool kHaveCuda = false;
 
 // An op is a trivially copyable value with its attributes. It has a name, says what it makes and computes on the CPU;
 // in a build with CUDA also on a device: void cuda(const Launch&) const. That begins kernels and does nothing else: a
-// run may be recorded, to be begun again with the same arguments (Runtime::execute). So it takes no memory, waits for
-// nothing, and gives kernels no number that changes from run to run, but for what dropout draws (runs that draw are not
-// recorded). Optional members, found by name:
+// run may be recorded, to be begun again with the same arguments (Runtime::execute). So it takes no memory (but for
+// copies of weights, which the runs before a recording have made), waits for nothing, and gives kernels no number that
+// changes from run to run, but for what dropout draws (runs that draw are not recorded). Optional members, found by
+// name:
 //   void backward(Backprop& b) const                     appends its gradient to the graph; ops without are for
 //                                                        gradients and for decoding
 //   int64_t scratch(std::span<const Spec> in) const      bytes of working memory of cpu()

@@ -14,7 +14,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 constexpr size_t kCachedPlans = 256;
 constexpr int64_t kInputAlign = 256;
-constexpr int kRunsBeforeRecording = 2;  // to record takes longer than to begin the kernels one by one
+constexpr int kRunsBeforeRecording = 2;  // takes longer than kernels one by one; at least 1, which copies weights
 constexpr size_t kRememberedRuns = 4;    // of a plan: groups of sentences have caches of their own
 
 std::vector<Value> values_of(std::span<const Expr> outputs) {
@@ -84,7 +84,7 @@ void Runtime::take_arena(const Plan& plan) {
   try {
     arena_ = Buffer(backend_, bytes);
   } catch (const OutOfMemory& error) {
-    throw OutOfMemory(fmt::format("the workspace of a batch: {} (smaller batches need less)", error.what()));
+    throw OutOfMemory(fmt::format("the workspace of a batch: {}", error.what()));
   }
 }
 

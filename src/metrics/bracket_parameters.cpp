@@ -1,4 +1,3 @@
-
 #include "base/error.h"
 #include "base/parse_number.h"
 #include "metrics/brackets.h"

@@ -8,8 +8,8 @@ namespace nmt {
 class Message {
  public:
   virtual ~Message() = default;
-  // What lies there when the backend's earlier work is done. More bytes than there is room for may wait for all
-  // devices.
+  // What lies there when the backend's earlier work is done. Where there is no room for so many bytes, making it may
+  // wait for all devices.
   virtual void send(const void* from, size_t bytes) = 0;
   virtual const void* receive() = 0;  // waits till what was sent last is here
 };

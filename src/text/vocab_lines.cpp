@@ -1,15 +1,21 @@
 #include "text/vocab_lines.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/philox.h"
 
 namespace nmt {
 
-TrainingLines::TrainingLines(const std::vector<std::string>& paths, int64_t max_lines, uint64_t seed) {
-  require(std::ranges::count(paths, "-") <= 1, "standard input (-) can be read only once");
-  for (const auto& path : paths) files_.emplace_back(path, OnNul::kReplace);
+TrainingLines::TrainingLines(std::vector<std::string> paths, int64_t max_lines, uint64_t seed)
+    : paths_(std::move(paths)) {
+  require(std::ranges::count(paths_, "-") <= 1, "standard input (-) can be read only once");
+  // A missing file is known before work begins. A pipe is opened when it is its turn: who writes to several may do so
+  // one after the other.
+  std::error_code failed;
+  for (const auto& path : paths_)
+    if (path != "-" && !std::filesystem::is_fifo(path, failed)) TextReader reader(path, OnNul::kReplace);
   if (max_lines > 0) sample(max_lines, seed);
 }
 
@@ -21,9 +27,11 @@ bool TrainingLines::next(std::string& line) {
 }
 
 bool TrainingLines::read(std::string& line) {
-  for (; current_ < files_.size(); ++current_)
-    if (files_[current_].next(line)) return true;
-  return false;
+  while (!reader_ || !reader_->next(line)) {
+    if (file_ == paths_.size()) return false;
+    reader_.emplace(paths_[file_++], OnNul::kReplace);
+  }
+  return true;
 }
 
 // Algorithm R (Vitter 1985), then back into the order of the text.

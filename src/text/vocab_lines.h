@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,19 +13,20 @@ namespace nmt {
 // uniform sample of so many lines is given, in their order, which depends on the seed and the number of lines alone.
 class TrainingLines {
  public:
-  // Opens all files, so that a missing one is known before work begins; for a sample reads them, too. Throws UserError
-  // where a file cannot be read and where standard input is named twice.
-  TrainingLines(const std::vector<std::string>& paths, int64_t max_lines, uint64_t seed);
+  // Throws UserError where standard input is named twice and where a file, unless it is a pipe, cannot be opened. A
+  // sample is drawn at once, so all files are read.
+  TrainingLines(std::vector<std::string> paths, int64_t max_lines, uint64_t seed);
 
-  // The next line; false at the end. Throws UserError where a file is damaged.
+  // The next line; false at the end. Throws UserError where a file cannot be read.
   bool next(std::string& line);
 
  private:
   bool read(std::string& line);
   void sample(int64_t max_lines, uint64_t seed);
 
-  std::vector<TextReader> files_;
-  size_t current_ = 0;
+  std::vector<std::string> paths_;
+  size_t file_ = 0;  // the next one to open
+  std::optional<TextReader> reader_;
   bool sampled_ = false;
   std::vector<std::string> sample_;
   size_t given_ = 0;

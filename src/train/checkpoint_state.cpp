@@ -34,7 +34,7 @@ void visit(State& s, Visit&& field) {
   field("mean-norm", s.mean_norm);
   field("skipped", s.skipped);
   field("skipped-in-row", s.skipped_in_row);
-  field("loss-scale", s.loss_scale, s.scaled_updates);
+  field("loss-scaling", s.loss_scale, s.scaled_updates);
   field("best", s.best);
   field("stalled", s.stalled);
   sums("shown", "shown-batches", s.shown);
@@ -58,7 +58,7 @@ TrainingState from_json(const std::string& text) {
   TrainingState state;
   visit(state, [&](const char* name, auto&... values) {
     const std::string_view field = name;
-    if ((field == "loss-scale" || field == "validation") && !json.contains(field)) return;  // of earlier versions
+    if ((field == "loss-scaling" || field == "validation") && !json.contains(field)) return;  // of earlier versions
     const auto& found = json.at(name);
     size_t i = 0;
     ((sizeof...(values) == 1 ? found : found.at(i++)).get_to(values), ...);

@@ -144,13 +144,10 @@ void Trainer::start_or_resume() {
 }
 
 // Taken once: what grew with the batches would be new memory, which is slow, again and again.
-void Trainer::reserve() {
-  const auto devices = static_cast<int64_t>(replicas_->count());
-  const Batch largest = largest_batch(*corpus_, options_.data.limits(), devices);
+Batch Trainer::reserve() {
+  Batch largest = largest_batch(*corpus_, options_.data.limits(), static_cast<int64_t>(replicas_->count()));
   replicas_->reserve(largest);
-  if (!replicas_->on_host())
-    log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
-              replicas_->used() >> 20, largest.source_words(), largest.target_words());
+  return largest;
 }
 
 std::vector<Batch> Trainer::next_batches(Step& step) {
@@ -335,7 +332,10 @@ void Trainer::run() {
   bool training = false;
   try {
     start_or_resume();
-    reserve();
+    const Batch largest = reserve();
+    if (!replicas_->on_host())
+      log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
+                replicas_->used() >> 20, largest.source_words(), largest.target_words());
     if (options_.restart) {  // what an earlier run left would be taken for this one's: its numbers may be higher
       std::filesystem::remove(files_.state());
       for (const auto& file : files_.find_all()) std::filesystem::remove(file.path);

@@ -51,7 +51,7 @@ class Trainer {
   void load_data();
   void start();  // a new model
   void start_or_resume();
-  void reserve();
+  Batch reserve();  // the workspace of the largest batch, a bound of those that may come
   void resume(const std::string& checkpoint);
   uint64_t batching() const;
   std::vector<Batch> next_batches(Step& step);

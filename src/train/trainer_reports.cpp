@@ -105,7 +105,7 @@ void Trainer::dry_run() {
   reserve();
   UpdateRule still = update_rule(options_, 1);
   still.rate = 0;
-  // The largest batch is planned and run once for memory, and again for time.
+  // The largest batch is run once to warm up, and again for time.
   double seconds = 0;
   Step step;
   step.tokens = largest.target_words();
@@ -119,7 +119,7 @@ void Trainer::dry_run() {
   const double rate = static_cast<double>(step.tokens) / seconds;
   fmt::print("parameters: {}\n", with_commas(n));
   fmt::print(
-      "memory: parameters, gradients and optimizer {:.1f} MB, packed matrices {:.1f} MB, largest batch {:.1f} MB, "
+      "memory: parameters, gradients and optimizer {:.1f} MB, packed matrices {:.1f} MB, workspace {:.1f} MB, "
       "scratch of threads and graph {:.1f} MB\n",
       megabytes(n * (moments_->smoothed.empty() ? 16 : 20)), megabytes(runtime.packed_bytes()),
       megabytes(runtime.arena_bytes()), megabytes(scratch_since(heap, runtime)));

@@ -8,8 +8,9 @@ namespace nmt::cuda {
 DeviceInfo device_info(int index) {
   std::string why = "there is none";
   const auto all = devices(&why);
-  require(!all.empty(), "device {}: {}", index, why);
-  require(index >= 0 && index < std::ssize(all), "there is no device {}: the last one is {}", index, all.size() - 1);
+  if (all.empty()) throw UnsuitableDevice(fmt::format("device {}: {}", index, why));
+  if (index < 0 || index >= std::ssize(all))
+    throw UnsuitableDevice(fmt::format("there is no device {}: the last one is {}", index, all.size() - 1));
   return all[static_cast<size_t>(index)];
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "tensor/message.h"
 #include "tensor/recording.h"
 
@@ -30,7 +31,13 @@ struct DeviceInfo {
 // not null, says so in a few words.
 std::vector<DeviceInfo> devices(std::string* why = nullptr);
 
-// The index-th of them; UserError where there is none.
+// There is no such device, or it cannot compute what nmt asks for.
+class UnsuitableDevice : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+// The index-th of them; UnsuitableDevice where there is none.
 DeviceInfo device_info(int index);
 
 // Throws Error that names the kernel.
@@ -40,7 +47,7 @@ DeviceInfo device_info(int index);
 // that names what was going on.
 class Device {
  public:
-  // The index-th of devices(); UserError where there is none or it is in use by somebody who does not share it.
+  // The index-th of devices(). UnsuitableDevice; UserError where it is in use by somebody who does not share it.
   explicit Device(int index);
   ~Device();
   Device(const Device&) = delete;

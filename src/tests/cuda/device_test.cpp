@@ -141,7 +141,7 @@ TEST_CASE("device: what is recorded is done when it is begun", "[device]") {
   std::byte host{};
   for (const std::function<void()>& work : std::initializer_list<std::function<void()>>{
            [&] { device.download(&host, to, 1); }, [&] { device.upload(to, &host, 1); }, [&] { device.allocate(1); },
-           [&] { device.record([] {}); }})
+           [&] { device.synchronize(); }, [&] { device.record([] {}); }})
     CHECK_THROWS_WITH(device.record(work), Contains("cannot be recorded"));
   device.zero(to, 3);
   CHECK(bytes() == std::vector{0, 0, 0});

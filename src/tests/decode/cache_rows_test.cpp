@@ -47,7 +47,7 @@ TEST_CASE("every hypothesis finds its own past in the cache") {
     }
     longest_use = std::max(longest_use, used.size());
   }
-  CHECK(static_cast<size_t>(rows.capacity()) <= 2 * longest_use + 8);
+  CHECK(static_cast<size_t>(rows.capacity()) <= 2 * longest_use + 64);
 }
 
 TEST_CASE("sentences have source rows of their own, and those of finished ones are used again") {

@@ -114,13 +114,13 @@ TEST_CASE("float16 on a device trains as the host's float32 does; the loss scale
   const auto expected = costs(here.log_json), found = costs(there.log_json);
   for (const auto& [update, cost] : expected) CHECK(found.at(update) == Approx(cost).epsilon(5e-3));
   CHECK(folder.state().at("skipped") == 0);
-  CHECK(folder.state().at("loss-scale") == nlohmann::json({65536.0, 6}));
+  CHECK(folder.state().at("loss-scaling") == nlohmann::json({65536.0, 6}));
   folder.fresh(there, "3u");
   CHECK(folder.further(there, "6u") == tensors);
   folder.further(here, "7u");
-  CHECK(folder.state().at("loss-scale") == nlohmann::json({1.0, -1}));
+  CHECK(folder.state().at("loss-scaling") == nlohmann::json({1.0, -1}));
   folder.further(there, "9u");
-  CHECK(folder.state().at("loss-scale") == nlohmann::json({65536.0, 2}));
+  CHECK(folder.state().at("loss-scaling") == nlohmann::json({65536.0, 2}));
 
   there.learn_rate = 1e30;  // all is lost at the second update
   there.skip_limit = 3;

@@ -72,7 +72,7 @@ class Staging {
   }
 
  private:
-  static constexpr size_t kSlots = 4;
+  static constexpr size_t kSlots = 8;  // a search begins up to six uploads before it waits for the first
   struct Slot {
     PinnedMemory memory;
     cudaEvent_t copied = nullptr;
@@ -159,12 +159,14 @@ Device::Device(int index) : index_(index), info_(device_info(index)) {
   if (error == cudaErrorDevicesUnavailable || error == cudaErrorDeviceAlreadyInUse)
     user_error("device {} ({}) is in use by somebody who does not share it", index, info_.name);
   check_cuda(error, "choosing the device");
-  require(info_.major >= 8, "device {} ({}) has compute capability {}.{}; nmt needs 8.0 or newer", index, info_.name,
-          info_.major, info_.minor);
-  require(has_code(),
-          "device {} ({}): this nmt holds no code for compute capability {}.{}; build it with "
-          "-DCMAKE_CUDA_ARCHITECTURES={}{}",
-          index, info_.name, info_.major, info_.minor, info_.major, info_.minor);
+  const auto unsuitable = [&](const std::string& why) {
+    throw UnsuitableDevice(
+        fmt::format("device {} ({}, compute capability {}.{}): {}", index, info_.name, info_.major, info_.minor, why));
+  };
+  if (info_.major < 8) unsuitable("nmt needs compute capability 8.0 or newer");
+  if (!has_code())
+    unsuitable(fmt::format("this nmt holds no code for it; build with -DCMAKE_CUDA_ARCHITECTURES={}{}", info_.major,
+                           info_.minor));
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   // Freed memory stays with the process: it will be taken again.
   cudaMemPool_t pool;

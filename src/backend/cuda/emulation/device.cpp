@@ -77,8 +77,13 @@ void* Device::allocate(size_t bytes) {
   return bytes == 0 ? nullptr : allocations().allocate(*this, bytes);
 }
 
+// Destructors call it, which cannot throw.
 void Device::free(void* memory) {
   make_current();
+  if (emulation::is_recording()) {
+    log::warn("emulated device {}: memory is freed in what is recorded", index_);
+    std::abort();
+  }
   if (memory != nullptr) allocations().free(*this, memory);
 }
 
@@ -118,7 +123,7 @@ void Device::download(void* to, const void* from, size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-void Device::synchronize() {}
+void Device::synchronize() { emulation::check_not_recording("waiting"); }
 
 std::unique_ptr<Recording> Device::record(const std::function<void()>& work) {
   make_current();

@@ -426,8 +426,10 @@ std::vector<std::function<void()>> record(const std::function<void()>& work) {
   return all;
 }
 
+bool is_recording() { return recorded != nullptr; }
+
 void check_not_recording(const char* action) {
-  if (recorded != nullptr) fail("{} cannot be recorded", action);
+  if (is_recording()) fail("{} cannot be recorded", action);
 }
 
 void set_current(CUstream_st* stream) { current = stream; }

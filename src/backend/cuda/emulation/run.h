@@ -28,6 +28,7 @@ void run(const char* kernel, dim3 blocks, int threads, size_t shared_bytes, cons
 void begin(std::function<void()> work);
 // What `work` begins, in its order; none of it is done.
 std::vector<std::function<void()>> record(const std::function<void()>& work);
+bool is_recording();
 // Error where this thread records: that cannot be recorded.
 void check_not_recording(const char* action);
 
