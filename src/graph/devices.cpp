@@ -8,6 +8,7 @@
 #include "base/parse_number.h"
 #include "graph/backend.h"
 #ifdef NMT_HAVE_CUDA
+#include "backend/cuda/unsuitable_device.h"
 #include "graph/backend_cuda.h"
 #endif
 

@@ -14,7 +14,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 constexpr size_t kCachedPlans = 256;
 constexpr int64_t kInputAlign = 256;
-constexpr int kRunsBeforeRecording = 2;  // takes longer than kernels one by one; at least 1, which copies weights
+constexpr int kRunsBeforeRecording = 2;  // to record takes longer than a run; one at least must copy the weights
 constexpr size_t kRememberedRuns = 4;    // of a plan: groups of sentences have caches of their own
 
 std::vector<Value> values_of(std::span<const Expr> outputs) {

@@ -1,6 +1,6 @@
 #include "backend/cuda/device.h"
 
-#include "base/error.h"
+#include "backend/cuda/unsuitable_device.h"
 
 // What both implementations have in common.
 namespace nmt::cuda {

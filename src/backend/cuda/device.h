@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "tensor/message.h"
 #include "tensor/recording.h"
 
@@ -31,13 +30,7 @@ struct DeviceInfo {
 // not null, says so in a few words.
 std::vector<DeviceInfo> devices(std::string* why = nullptr);
 
-// There is no such device, or it cannot compute what nmt asks for.
-class UnsuitableDevice : public UserError {
- public:
-  using UserError::UserError;
-};
-
-// The index-th of them; UnsuitableDevice where there is none.
+// The index-th of them; UnsuitableDevice (unsuitable_device.h) where there is none.
 DeviceInfo device_info(int index);
 
 // Throws Error that names the kernel.

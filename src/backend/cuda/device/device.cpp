@@ -6,6 +6,7 @@
 
 #include "backend/cuda/device/check.h"
 #include "backend/cuda/device/code.h"
+#include "backend/cuda/unsuitable_device.h"
 
 namespace nmt::cuda {
 namespace {
