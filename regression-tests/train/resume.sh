@@ -46,6 +46,14 @@ train --model first/m.safetensors $options 2> /dev/null
 content first | diff whole.txt -
 echo "killed in the first save: the same files"
 
+# Sends the run a signal at its tenth update or soon after, by its log, and waits for its end.
+send() {  # SIGNAL LOG
+  until grep -qs '"update":10,' "$2" || ! kill -0 $pid 2> /dev/null; do sleep 0.005; done
+  kill -"$1" $pid
+  code=0
+  wait $pid || code=$?
+}
+
 # Far from its end a run is stopped by a signal, saves and says so with its code.
 long="$options --after 600u --save-freq 0 --disp-freq 1u --valid-freq 250u"
 mkdir long
@@ -54,10 +62,7 @@ for signal in TERM:143 INT:130 HUP:129 XCPU:152; do
   rm -rf stopped stopped.json
   mkdir stopped
   start --model stopped/m.safetensors $long --log-json stopped.json 2> stopped.log
-  until grep -qs '"update":10,' stopped.json || ! kill -0 $pid 2> /dev/null; do sleep 0.005; done
-  kill -${signal%:*} $pid
-  code=0
-  wait $pid || code=$?
+  send ${signal%:*} stopped.json
   echo "$code: $(sed -n 's/.*\(stopped by signal [0-9]*\) at update [0-9]*\(; .*\)/\1\2/p' stopped.log)"
   train --model stopped/m.safetensors $long 2> again.log
   grep -c "resumed from stopped/m.state at update" again.log
@@ -70,10 +75,7 @@ mkdir stopped
 mkfifo log
 head -n 1 < log > /dev/null &
 start --model stopped/m.safetensors $long --log-json stopped.json 2> log
-until grep -qs '"update":10,' stopped.json || ! kill -0 $pid 2> /dev/null; do sleep 0.005; done
-kill -INT $pid
-code=0
-wait $pid || code=$?
+send INT stopped.json
 echo "$code where nobody reads the log"
 train --model stopped/m.safetensors $long 2> again.log
 grep -c "resumed from stopped/m.state at update [1-9]" again.log
@@ -84,10 +86,7 @@ mkdir ignored
 trap '' INT
 start --model ignored/m.safetensors $long --log-json ignored.json 2> /dev/null
 trap - INT
-until grep -qs '"update":10,' ignored.json || ! kill -0 $pid 2> /dev/null; do sleep 0.005; done
-kill -INT $pid
-code=0
-wait $pid || code=$?
+send INT ignored.json
 echo "$code where the signal is ignored"
 content ignored | diff <(content long) -
 

@@ -56,16 +56,11 @@ void take_standard_descriptors() {
   if (taken >= 0) ::close(taken);
 }
 
-// Ends the program as it would have ended, with nothing half written left behind. A signal that is ignored stays so.
+// Ends the program as it would have ended, with nothing half written left behind.
 void on_end(int signal) {
   remove_temporaries();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
-}
-void take_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU})
-    if (std::signal(signal, on_end) == SIG_IGN) std::signal(signal, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
 }
 
 // The bridge from declared options to CLI11.
@@ -148,6 +143,11 @@ class CommandLine {
   bool dump_ = false;
 };
 
+void take_signals(std::initializer_list<int> signals, void (*handler)(int)) {
+  for (const int signal : signals)
+    if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
+
 int App::main(int argc, char** argv) {
   const auto report = [&](std::string what) {
     std::ranges::replace(what, '\n', ' ');  // one line, whatever was typed
@@ -155,7 +155,8 @@ int App::main(int argc, char** argv) {
     std::fputs(fmt::format("{}: error: {}\n", name_, what).c_str(), stderr);  // where there is somebody to read it
   };
   take_standard_descriptors();
-  take_signals();
+  take_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU}, on_end);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   CLI::App cli(description_, name_);
   cli.formatter(std::make_shared<HelpFormat>());
   cli.get_formatter()->column_width(34);

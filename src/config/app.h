@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <list>
 #include <string>
 
@@ -34,6 +35,9 @@ class App {
   std::list<App> commands_;
   std::function<void()> body_, prepare_;
 };
+
+// Handles these signals, but for those that whoever began the program ignores: they stay so.
+void take_signals(std::initializer_list<int> signals, void (*handler)(int));
 
 // Thrown by a body that ends with an exit code of its own (stopped by a signal after saving).
 struct Exit {

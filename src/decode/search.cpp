@@ -108,9 +108,6 @@ class Search::Group {
 Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
                const Shortlist* shortlist)
     : runtime_(runtime), options_(options), shortlist_(shortlist) {
-  // While a device computes a step of one group, the host goes on with what the other's has found.
-  const bool takes_turns = !runtime.backend()->on_host() && finds_its_own_best(scorers.size(), options);
-  for (int i = 0; i < (takes_turns ? 2 : 1); ++i) groups_.push_back(std::make_unique<Group>(scorers, runtime, options));
   check(!scorers.empty(), "a search without models");
   check(shortlist == nullptr || scorers.size() == 1, "a shortlist for an ensemble");
   check(shortlist == nullptr || options.trees == nullptr, "a shortlist for trees");
@@ -119,6 +116,9 @@ Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOp
     check(config.target_vocabulary == first.target_vocabulary && config.eos == first.eos,
           "models of an ensemble have different vocabularies");
   }
+  // While a device computes a step of one group, the host goes on with what the other's has found.
+  const bool takes_turns = !runtime.backend()->on_host() && finds_its_own_best(scorers.size(), options);
+  for (int i = 0; i < (takes_turns ? 2 : 1); ++i) groups_.push_back(std::make_unique<Group>(scorers, runtime, options));
 }
 
 Search::~Search() = default;

@@ -345,8 +345,7 @@ void Trainer::run() {
     if (state_.progress.updates == 0) write_state();
     training = true;
     // Before this there is nothing to save.
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGXCPU})
-      if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup, a script's background
+    take_signals({SIGTERM, SIGINT, SIGHUP, SIGXCPU}, on_signal);
     train();
   } catch (const OutOfMemory& error) {
     user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory{}{}", error.what(),
