@@ -61,6 +61,8 @@ function(nmt_add_cuda_layer)
     target_compile_definitions(nmt_cuda PUBLIC NMT_HAVE_CUDA)
     target_compile_options(nmt_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xptxas=--warn-on-spills --expt-relaxed-constexpr --extended-lambda -Xcompiler=-Wall>)
     target_link_libraries(nmt_cuda PUBLIC nmt_flags nmt_tensor PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
+    # Where programs look for cuBLASLt and NCCL, beside the loader's own folders.
+    target_link_options(nmt_cuda INTERFACE "LINKER:-rpath,${CUDAToolkit_LIBRARY_DIR}")
   endif()
   file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/tests/cuda/*.cpp)
   if(tests AND NMT_TESTS)

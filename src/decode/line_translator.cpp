@@ -31,7 +31,7 @@ void LineLimits::declare(Options& o) {
   const auto usual = [](const char* what, int Usual::*number) {
     return fmt::format("{}; 0: {}, on GPUs {}", what, kHost.*number, kDevice.*number);
   };
-  o.group("Batches (no result depends on them)");
+  o.group("Batches (no result depends on them, but for rounding on GPUs and without AVX-512)");
   o.add("mini-batch", sentences,
         usual("Sentences translated together", &Usual::sentences) +
             fmt::format(", or as many as have {} and {} hypotheses", kHost.hypotheses, kDevice.hypotheses))

@@ -10,7 +10,7 @@
 
 namespace nmt {
 
-// How much is worked on together; no result depends on it.
+// How much is worked on together. Results depend on it as far as Decoder says: hardly, or not at all.
 struct LineLimits {
   int sentences = 0, words = 0;  // words: source tokens
   int lines = 0;                 // read ahead and sorted by length

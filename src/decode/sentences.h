@@ -19,7 +19,7 @@
 
 namespace nmt {
 
-// How much is worked on together; no result depends on it.
+// How much is worked on together. Results depend on it as far as Decoder says: hardly, or not at all.
 struct SearchLimits {
   int64_t sentences = 64;
   int64_t words = 4000;  // source tokens; a longer sentence is alone

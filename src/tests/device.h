@@ -20,7 +20,8 @@ namespace nmt::testing {
 inline std::shared_ptr<Backend> test_device([[maybe_unused]] const std::string& number = "0") {
 #ifdef NMT_HAVE_CUDA
   if (cuda::devices().size() > std::stoul(number)) {
-    static std::map<std::string, std::shared_ptr<Backend>> devices;
+    // Never destroyed: libraries that they use end before what was made first.
+    static auto& devices = *new std::map<std::string, std::shared_ptr<Backend>>;
     auto& device = devices[number];
     if (device == nullptr) device = backend_of(number);
     return device;

@@ -15,7 +15,7 @@ namespace nmt::cuda {
 // stream. Sums are the same bits on all devices and in each run.
 class Communicator {
  public:
-  // One for each device, in their order. Error where NCCL is missing or fails.
+  // One for each device, in their order. UnsuitableDevice where NCCL is not to be found, Error where it fails.
   static std::vector<std::unique_ptr<Communicator>> connect(std::span<Device* const> devices);
 
   virtual ~Communicator() = default;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "backend/cuda/device.h"
 #include "tensor/dtype.h"
@@ -16,7 +17,7 @@ struct Product {
   int64_t m = 0, n = 0, k = 0;
   DType t = DType::kF32, ty = DType::kF32;  // of a and b; of y
   bool accumulate = false;                  // y += instead of y =
-  const void* bias = nullptr;               // [n] of dtype ty, added to each row, before the activation
+  const void* bias = nullptr;               // [n] of dtype ty, added to each row before the activation; k > 0
   Activation activation = Activation::kNone;
   int64_t count = 1;  // of products; operands follow one another without gaps
 };
@@ -24,7 +25,7 @@ struct Product {
 // y [count, m, n] = activation(a [count, m, k] * b [count, k, n] + bias), row-major.
 class Products {
  public:
-  explicit Products(Device& device);
+  explicit Products(Device& device);  // UnsuitableDevice where cuBLASLt is not to be found
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
@@ -35,7 +36,7 @@ class Products {
 
  private:
   struct Implementation;
-  Implementation* implementation_;
+  std::unique_ptr<Implementation> implementation_;
   Device& device_;
 };
 

@@ -40,10 +40,14 @@ void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, 
     emulation::run(name, blocks, grid.threads, grid.shared, [&] { kernel(static_cast<Parameters>(arguments)...); });
   });
 #else
-  if (grid.shared > 48 << 10 && cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                     static_cast<int>(grid.shared)) != cudaSuccess) {
-    cudaGetLastError();  // it is dealt with
-    refuse_launch(name, "it needs more shared memory than a block of this device can have");
+  if (grid.shared > 48 << 10) {
+    // As much as there is, for all launches of this kernel: those that a graph has recorded keep to it, too.
+    int device = 0, most = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (grid.shared > static_cast<size_t>(most))
+      refuse_launch(name, "it needs more shared memory than a block of this device can have");
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
   }
   kernel<<<blocks, grid.threads, grid.shared, stream>>>(static_cast<Parameters>(arguments)...);
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)

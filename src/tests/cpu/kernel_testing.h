@@ -118,10 +118,10 @@ inline std::vector<double> random_values(size_t n, uint64_t seed, double spread 
 }
 
 // The largest error in units of what is allowed: relative * |reference| + absolute, and half a unit in the last place
-// of bf16 where results are rounded to it. At most 1 is right.
+// of bf16 or float16 where results are rounded to it. At most 1 is right.
 inline double worst_error(DType t, const std::vector<double>& results, const std::vector<double>& reference,
                           double relative, double absolute = 0) {
-  if (t == DType::kBF16) relative += 1.0 / 256;
+  relative += t == DType::kBF16 ? 0x1p-8 : t == DType::kF16 ? 0x1p-11 : 0;
   double worst = results.size() == reference.size() ? 0 : kInf;
   for (size_t i = 0; i < std::min(results.size(), reference.size()); ++i) {
     const double x = results[i], y = reference[i];

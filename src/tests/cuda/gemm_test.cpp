@@ -15,11 +15,20 @@ TEST_CASE("cuda: products agree with float64") {
   products.tf32 = GENERATE(false, true);
   struct Size {
     int64_t count, m, n, k;
+    size_t shift;  // bytes by which y and the bias lie behind what is aligned
   };
-  const auto [count, m, n, k] = GENERATE(
-      values<Size>({{1, 1, 1, 1}, {1, 7, 8, 9}, {1, 33, 65, 16}, {3, 16, 24, 40}, {1, 130, 64, 64}, {1, 128, 64, 64}}));
-  const auto [t, ty] = GENERATE(values<std::pair<DType, DType>>(
-      {{DType::kF32, DType::kF32}, {DType::kBF16, DType::kBF16}, {DType::kBF16, DType::kF32}}));
+  const auto [count, m, n, k, shift] = GENERATE(values<Size>({{1, 1, 1, 1, 0},
+                                                              {1, 7, 8, 9, 4},
+                                                              {1, 33, 65, 16, 0},
+                                                              {3, 16, 24, 40, 8},
+                                                              {1, 130, 64, 64, 0},
+                                                              {1, 128, 64, 64, 4},
+                                                              {2, 7, 8, 0, 0}}));
+  const auto [t, ty] = GENERATE(values<std::pair<DType, DType>>({{DType::kF32, DType::kF32},
+                                                                 {DType::kBF16, DType::kBF16},
+                                                                 {DType::kBF16, DType::kF32},
+                                                                 {DType::kF16, DType::kF16},
+                                                                 {DType::kF16, DType::kF32}}));
   const bool transpose_a = GENERATE(false, true), transpose_b = GENERATE(false, true), plain = GENERATE(false, true);
   const bool accumulate = plain && ty == DType::kF32, biased = !plain && count == 1;
   const auto elements = [](int64_t a, int64_t b, int64_t c) { return static_cast<size_t>(a * b * c); };
@@ -38,7 +47,7 @@ TEST_CASE("cuda: products agree with float64") {
         to = accumulate ? to + sum : biased ? std::fmax(sum, 0) : sum;
       }
   OnDevice on(*device);
-  void* at_y = on(y);
+  void* at_y = on(y, shift);
   for (int again = 0; again < (accumulate ? 1 : 2); ++again)
     products.multiply({.transpose_a = transpose_a,
                        .transpose_b = transpose_b,
@@ -48,7 +57,7 @@ TEST_CASE("cuda: products agree with float64") {
                        .t = t,
                        .ty = ty,
                        .accumulate = accumulate,
-                       .bias = biased ? on(bias) : nullptr,
+                       .bias = biased ? on(bias, shift) : nullptr,
                        .activation = biased ? cuda::Activation::kRelu : cuda::Activation::kNone,
                        .count = count},
                       on(a), on(b), at_y);

@@ -21,7 +21,7 @@ struct CublasLt {
   decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
   decltype(&cublasLtMatrixLayoutSetAttribute) set_layout;
 
-  // Error where the library, of the version that nmt was built with, is not to be found.
+  // UnsuitableDevice where the library, of the version that nmt was built with, is not to be found.
   static const CublasLt& get();
 };
 

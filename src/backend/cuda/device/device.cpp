@@ -13,6 +13,12 @@ namespace {
 
 void use(int device) { check_cuda(cudaSetDevice(device), "choosing the device"); }
 
+cudaMemPool_t pool_of(int device) {
+  cudaMemPool_t pool;
+  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the memory pool");
+  return pool;
+}
+
 // Pinned memory that grows. Taking some may wait for all devices, and freeing it does, which may wait for each other:
 // what was too small is kept to the end.
 class PinnedMemory {
@@ -170,10 +176,9 @@ Device::Device(int index) : index_(index), info_(device_info(index)) {
                            info_.minor));
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   // Freed memory stays with the process: it will be taken again.
-  cudaMemPool_t pool;
-  check_cuda(cudaDeviceGetDefaultMemPool(&pool, index), "asking for the memory pool");
   uint64_t keep = UINT64_MAX;
-  check_cuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the memory pool");
+  check_cuda(cudaMemPoolSetAttribute(pool_of(index), cudaMemPoolAttrReleaseThreshold, &keep),
+             "setting up the memory pool");
   staging_ = new Staging(stream_);
 }
 
@@ -190,7 +195,14 @@ void* Device::allocate(size_t bytes) {
   use(index_);
   if (bytes == 0) return nullptr;
   void* memory = nullptr;
-  const cudaError_t error = cudaMallocAsync(&memory, bytes, stream_);
+  cudaError_t error = cudaMallocAsync(&memory, bytes, stream_);
+  if (error ==
+      cudaErrorMemoryAllocation) {  // what was freed last may still be in use, and what the pool keeps too small
+    cudaGetLastError();
+    synchronize();
+    check_cuda(cudaMemPoolTrimTo(pool_of(index_), 0), "giving back memory");
+    error = cudaMallocAsync(&memory, bytes, stream_);
+  }
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     size_t free = 0, total = 0;
@@ -211,10 +223,8 @@ void Device::free(void* memory) {
 namespace {
 
 int64_t pool_bytes(int device, cudaMemPoolAttr what) {
-  cudaMemPool_t pool;
-  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the memory pool");
   uint64_t bytes = 0;
-  check_cuda(cudaMemPoolGetAttribute(pool, what, &bytes), "asking for the memory that is used");
+  check_cuda(cudaMemPoolGetAttribute(pool_of(device), what, &bytes), "asking for the memory that is used");
   return static_cast<int64_t>(bytes);
 }
 

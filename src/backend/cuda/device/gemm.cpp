@@ -79,7 +79,7 @@ uint32_t alignment_of(uint64_t x, uint32_t most) {
 }
 
 struct Alignments {
-  uint32_t a, b, y;
+  uint32_t a, b, y, bias;
   auto operator<=>(const Alignments&) const = default;
 };
 
@@ -159,7 +159,7 @@ struct Products::Implementation {
   }
 };
 
-Products::Products(Device& device) : implementation_(new Implementation), device_(device) {
+Products::Products(Device& device) : implementation_(std::make_unique<Implementation>()), device_(device) {
   check_blas(CublasLt::get().create(&implementation_->handle), "starting");
   implementation_->workspace = device.allocate(kWorkspace);
 }
@@ -167,15 +167,19 @@ Products::Products(Device& device) : implementation_(new Implementation), device
 Products::~Products() {
   device_.free(implementation_->workspace);
   CublasLt::get().destroy(implementation_->handle);
-  delete implementation_;
 }
 
 void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
   if (p.m == 0 || p.n == 0 || p.count == 0) return;
+  if (p.k == 0) {  // which cuBLASLt may refuse, or leave y as it is
+    check(p.bias == nullptr, "a bias alone is no product");
+    if (!p.accumulate) device_.zero(y, static_cast<size_t>(p.count * p.m * p.n) * size_of(p.ty));
+    return;
+  }
   auto& i = *implementation_;
   // More than this depends on where memory happens to be, and the choice of an algorithm must not.
   const auto aligned = [](const void* address) { return alignment_of(reinterpret_cast<uintptr_t>(address), 64); };
-  const Alignments alignments{aligned(a), aligned(b), aligned(y)};
+  const Alignments alignments{aligned(a), aligned(b), aligned(y), aligned(p.bias)};
   const Described d(p, tf32);
   const float one = 1, beta = p.accumulate ? 1 : 0;
   const auto multiply_by = [&](const std::optional<cublasLtMatmulAlgo_t>& algorithm) {
@@ -185,8 +189,7 @@ void Products::multiply(const Product& p, const void* a, const void* b, void* y)
   };
   cublasStatus_t status = multiply_by(i.algorithm(p, alignments, tf32));
   // What suits a size need not suit its neighbours.
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
-    status = multiply_by(i.exact_algorithm(p, alignments, tf32));
+  if (status != CUBLAS_STATUS_SUCCESS) status = multiply_by(i.exact_algorithm(p, alignments, tf32));
   if (status != CUBLAS_STATUS_SUCCESS)
     fail("cuBLASLt: a product [{}, {}] x [{}, {}] of {} into {}: {}", p.m, p.k, p.k, p.n, name_of(p.t), name_of(p.ty),
          CublasLt::get().status_string(status));

@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-#include "base/error.h"
+#include "backend/cuda/unsuitable_device.h"
 
 namespace nmt::cuda {
 
@@ -12,9 +12,9 @@ namespace nmt::cuda {
 // compute on the CPU need not have it at all.
 class Library {
  public:
-  // Error, saying who needs it, where there is none of this file name.
+  // UnsuitableDevice, saying who needs it, where there is none of this file name.
   Library(const std::string& file, const char* needed_by) : library_(::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (library_ == nullptr) fail("{}: {}", needed_by, ::dlerror());
+    if (library_ == nullptr) throw UnsuitableDevice(fmt::format("{}: {}", needed_by, ::dlerror()));
   }
 
   template <class Function>

@@ -11,6 +11,7 @@
 
 #include "backend/cuda/device/check.h"
 #include "backend/cuda/device/library.h"
+#include "backend/cuda/meeting.h"
 
 namespace nmt::cuda {
 namespace {
@@ -65,25 +66,26 @@ void share_memory(std::span<Device* const> devices) {
 
 class NcclCommunicator : public Communicator {
  public:
-  NcclCommunicator(Device& device, size_t rank, size_t devices, ncclComm_t connection)
-      : Communicator(device, rank, devices), connection_(connection) {}
+  NcclCommunicator(Device& device, size_t rank, std::shared_ptr<Meeting> meeting, ncclComm_t connection)
+      : Communicator(device, rank, meeting->members()), meeting_(std::move(meeting)), connection_(connection) {}
   // Not destroyed in good order, which would wait for devices that may have failed.
   ~NcclCommunicator() override { abort(); }
 
   void all_gather(float* data, int64_t count) override {
-    call("exchanging parameters", [&](ncclComm_t connection) {
+    call("exchanging parameters", count, [&](ncclComm_t connection) {
       return Nccl::get().all_gather(data + rank_ * count, data, static_cast<size_t>(count), ncclFloat32, connection,
                                     device_.stream());
     });
   }
   void all_reduce(double* data, int64_t count) override {
-    call("adding up norms", [&](ncclComm_t connection) {
+    call("adding up norms", count, [&](ncclComm_t connection) {
       return Nccl::get().all_reduce(data, data, static_cast<size_t>(count), ncclFloat64, ncclSum, connection,
                                     device_.stream());
     });
   }
 
   void abort() override {
+    meeting_->abort(static_cast<size_t>(rank_));
     const std::lock_guard lock(mutex_);
     if (connection_ != nullptr) Nccl::get().abort(connection_);
     connection_ = nullptr;
@@ -92,23 +94,29 @@ class NcclCommunicator : public Communicator {
  private:
   void add_parts(DType t, void* data, int64_t count) override {
     auto* own = static_cast<std::byte*>(data) + rank_ * count * static_cast<int64_t>(size_of(t));
-    call("adding up gradients", [&](ncclComm_t connection) {
+    call("adding up gradients", count, [&](ncclComm_t connection) {
       return Nccl::get().reduce_scatter(data, own, static_cast<size_t>(count),
                                         t == DType::kBF16 ? ncclBfloat16 : ncclFloat32, ncclSum, connection,
                                         device_.stream());
     });
   }
 
+  // NCCL's calls only begin. No host goes on before all devices have begun: whatever makes it wait for its own device
+  // (CUDA loading a kernel, memory) would otherwise wait for others whose hosts it may be holding up.
   template <class Call>
-  void call(const char* doing, Call call) {
+  void call(const char* doing, int64_t count, Call call) {
     device_.make_current();
-    const std::lock_guard lock(mutex_);
-    if (connection_ == nullptr) fail("device {}: {}: another device has failed", device_.index(), doing);
-    const ncclResult_t result = call(connection_);
-    if (result != ncclSuccess)
-      fail("NCCL: device {}: {}: {}", device_.index(), doing, Nccl::get().error_string(result));
+    {
+      const std::lock_guard lock(mutex_);
+      if (connection_ == nullptr) fail("device {}: {}: another device has failed", device_.index(), doing);
+      const ncclResult_t result = call(connection_);
+      if (result != ncclSuccess)
+        fail("NCCL: device {}: {}: {}", device_.index(), doing, Nccl::get().error_string(result));
+    }
+    meeting_->come(static_cast<size_t>(rank_), doing, count);
   }
 
+  std::shared_ptr<Meeting> meeting_;
   std::mutex mutex_;
   ncclComm_t connection_;  // null: aborted
 };
@@ -118,15 +126,18 @@ class NcclCommunicator : public Communicator {
 std::vector<std::unique_ptr<Communicator>> Communicator::connect(std::span<Device* const> devices) {
   // So that calls only begin, and no host waits in one for another.
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+  // Sums in the switches between GPUs differ from run to run (NVIDIA/nccl, issue 1497).
+  ::setenv("NCCL_NVLS_ENABLE", "0", 0);
   share_memory(devices);
   std::vector<int> indices;
   for (const Device* device : devices) indices.push_back(device->index());
   std::vector<ncclComm_t> connections(devices.size());
   check_nccl(Nccl::get().init_all(connections.data(), static_cast<int>(indices.size()), indices.data()),
              "connecting the devices");
+  auto meeting = std::make_shared<Meeting>(devices.size());
   std::vector<std::unique_ptr<Communicator>> all;
   for (size_t i = 0; i < devices.size(); ++i)
-    all.push_back(std::make_unique<NcclCommunicator>(*devices[i], i, devices.size(), connections[i]));
+    all.push_back(std::make_unique<NcclCommunicator>(*devices[i], i, meeting, connections[i]));
   return all;
 }
 

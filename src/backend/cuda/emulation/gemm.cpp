@@ -59,7 +59,7 @@ void multiply(const Product& p, bool tf32, const void* a, const void* b, void* y
 
 struct Products::Implementation {};
 
-Products::Products(Device& device) : implementation_(nullptr), device_(device) {}
+Products::Products(Device& device) : device_(device) {}
 Products::~Products() = default;
 
 void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
