@@ -61,8 +61,19 @@ Tag panel_tag(DType t, const dnnl::memory::desc& layout) {
   return Tag::undef;
 }
 
+// oneDNN runs sequentially in a thread whose OpenMP team is the thread alone; primitives are made for the team of the
+// thread that makes them.
+dnnl::stream& thread_stream() {
+  thread_local dnnl::stream stream = [] {
+    omp_set_num_threads(1);
+    return dnnl::stream(onednn_engine());
+  }();
+  return stream;
+}
+
 // `layout` is B's layout where it is packed already; null: oneDNN chooses.
 std::shared_ptr<const Product> make(const Key& key, const dnnl::memory::desc* layout) {
+  thread_stream();
   const auto type = onednn_type(key.t);
   auto product = std::make_shared<Product>();
   product->x = {{key.m, key.k},
@@ -124,15 +135,6 @@ ProductCache& plain_products() {  // sizes are those of sentences, of which a lo
   return cache;
 }
 
-// oneDNN runs sequentially in a thread whose OpenMP team is the thread alone.
-dnnl::stream& thread_stream() {
-  thread_local dnnl::stream stream = [] {
-    omp_set_num_threads(1);
-    return dnnl::stream(onednn_engine());
-  }();
-  return stream;
-}
-
 void execute(const Product& product, const void* x, const void* w, void* y, const float* bias) {
   auto& engine = onednn_engine();
   auto& stream = thread_stream();
@@ -183,8 +185,9 @@ void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, i
   const dnnl::memory::desc plain({k_, end - begin}, onednn_type(from), dnnl::memory::dims{row, column});
   const auto layout = all ? product_->w : dnnl::memory::desc({k_, end - begin}, onednn_type(t_), product_->panel);
   auto& engine = onednn_engine();
+  auto& stream = thread_stream();
   dnnl::memory source(plain, engine, const_cast<void*>(w)), target(layout, engine, packed + offset_of(begin));
-  dnnl::reorder(source, target).execute(thread_stream(), source, target);
+  dnnl::reorder(source, target).execute(stream, source, target);
 }
 
 namespace {

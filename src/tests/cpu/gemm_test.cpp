@@ -1,8 +1,14 @@
 // Matrix products against float64, for sizes around every block that they are cut into.
 #include "backend/cpu/gemm.h"
 
+#include <filesystem>
+#include <iterator>
 #include <memory>
+#include <thread>
 
+#include <omp.h>
+
+#include "backend/cpu/products.h"
 #include "tests/compute_types.h"
 #include "tests/cpu/kernel_testing.h"
 
@@ -263,4 +269,24 @@ TEST_CASE("threads that multiply at once do not disturb each other", "[gemm]") {
     });
     CHECK(std::ranges::count(wrong, 1) == 0);
   }
+}
+
+// oneDNN would open a team of OpenMP's, as large as the machine, in each thread that begins to multiply.
+TEST_CASE("a thread that packs and multiplies opens no others", "[gemm]") {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+  };
+  const auto before = threads();
+  std::thread([&] {
+    omp_set_num_threads(16);
+    constexpr int64_t kN = 1056, kK = 1040;  // sizes that no other test packs
+    const cpu::PackedLayout layout(DType::kF32, kN, kK);
+    const std::vector<float> w(kN * kK, 1), x(2 * kK, 1);
+    std::vector<float> y(2 * kN);
+    AlignedBytes packed(static_cast<size_t>(layout.bytes()));
+    layout.pack(0, kN, DType::kF32, w.data(), 1, kK, packed.data());
+    layout.multiply(0, kN, 2, x.data(), packed.data(), DType::kF32, y.data());
+    CHECK(y.back() == kK);
+    CHECK(threads() == before + 1);
+  }).join();
 }
