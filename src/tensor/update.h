@@ -11,7 +11,8 @@ namespace nmt {
 
 // A step of Adam (Kingma and Ba 2015, algorithm 1): the gradient g is scaled by grad_scale first; correction1 = 1 -
 // beta1^t, correction2 = 1 - beta2^t; g is set to zero for the next accumulation. Exponential smoothing, where there is
-// an average: average += smoothing * (p - average).
+// an average: average += smoothing * (p - average). It is more in the first updates, t of them: max(smoothing,
+// 9 / (t + 10)), as Marian's, so that the average forgets what training began with.
 struct Adam {
   float rate, beta1, beta2, eps, correction1, correction2, grad_scale, smoothing;
 };
@@ -59,7 +60,7 @@ NMT_ON_DEVICE_TOO inline Update decide(const UpdateRule& rule, const UpdateTotal
             static_cast<float>(1 - std::pow(rule.beta1, t)),
             static_cast<float>(1 - std::pow(rule.beta2, t)),
             static_cast<float>((clip ? rule.clip_norm / u.norm : 1) / rule.loss_scale),
-            static_cast<float>(rule.smoothing)};
+            static_cast<float>(std::fmax(rule.smoothing, 9 / (t + 10)))};
   return u;
 }
 

@@ -31,7 +31,7 @@ TEST_CASE("the learning rate is equation 3 of the paper, or has the peak asked f
 TEST_CASE("updates follow their definition, on any number of threads and of shares, and on a device") {
   TrainOptions o;
   o.adam = {0.8, 0.95, 1e-7};
-  o.exponential_smoothing = 0.1;
+  o.exponential_smoothing = 0.6;
   o.clip_norm = 50;
   o.skip_factor = 3;
   o.lr_warmup = 1;
@@ -115,7 +115,7 @@ TEST_CASE("updates follow their definition, on any number of threads and of shar
         m[i] = 0.8 * m[i] + 0.2 * g;
         v[i] = 0.95 * v[i] + 0.05 * g * g;
         p[i] -= rate * (m[i] / (1 - std::pow(0.8, made))) / (std::sqrt(v[i] / (1 - std::pow(0.95, made))) + 1e-7);
-        average[i] += 0.1 * (p[i] - average[i]);
+        average[i] += std::max(0.6, 9.0 / (made + 10)) * (p[i] - average[i]);
       }
     }
     parameters.value_buffer().download();
