@@ -32,6 +32,7 @@ fails "part of an epoch" train --save-freq 0.5e
 fails "a list where one is meant" train --save-freq 10u,1e
 fails "optimizer" train --optimizer-params 0.9 0.98
 fails "epsilon" train --optimizer-params 0.9 0.98 0
+fails "beta of 1 in float32" train --optimizer-params 0.9 0.99999999 1e-9
 fails "metric" train --valid-sets data/dev.en data/dev.de --valid-metrics meteor
 fails "metric twice" train --valid-sets data/dev.en data/dev.de --valid-metrics bleu chrf bleu
 fails "metric of parsers" train --valid-sets data/dev.en data/dev.de --valid-metrics brackets
@@ -51,6 +52,7 @@ fails "model's name" train --model model.bin
 fails "no such folder" train --model nowhere/model.safetensors
 fails "log" train --log data
 fails "log-json" train --log-json nowhere/log
+fails "log on standard output" train --log -
 fails "translations" train --valid-sets data/dev.en data/dev.de --valid-translation-output nowhere/{U}
 printf 'dim-emb = 16\n\nno-such-key = 1\n' > bad.cfg
 fails "key of a configuration" train --config bad.cfg

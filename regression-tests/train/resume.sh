@@ -69,6 +69,21 @@ for signal in TERM:143 INT:130 HUP:129 XCPU:152; do
   content stopped | diff <(content long) -
 done
 
+# A signal puts off the validation that is under way: the next run begins with it.
+validates="--after 30u --save-freq 0 --disp-freq 1u --valid-sets data/train.en data/train.de --valid-freq 1u \
+  --valid-metrics cross-entropy bleu --beam-size 6"
+validations() { grep '"kind":"validation"' "$1"; }
+mkdir measured
+train --model measured/m.safetensors $validates --log-json measured.json 2> /dev/null
+rm -rf stopped stopped.json
+mkdir stopped
+start --model stopped/m.safetensors $validates --log-json stopped.json 2> stopped.log
+send TERM stopped.json
+echo "$code in a validation"
+train --model stopped/m.safetensors $validates --log-json stopped.json 2> /dev/null
+validations measured.json | diff <(validations stopped.json) -
+content stopped | diff <(content measured) -
+
 # Who reads the log may end by the same Ctrl-C, and first.
 rm -rf stopped stopped.json
 mkdir stopped

@@ -13,11 +13,11 @@ done
   --transformer-heads 4 --enc-depth 1 --dec-depth 1 --transformer-dropout 0 --label-smoothing 0 --learn-rate 0.004 \
   --lr-warmup 40 --mini-batch 10 --precision f32 --cpu-threads 2 --after 150u --model m.safetensors --log-json log.json \
   --valid-sets valid.en valid.de --valid-freq 10u --valid-metrics bleu chrf \
-  --valid-translation-output translations.{U} --save-freq 10u --keep-last 0 2> /dev/null
+  --valid-translation-output translations.{U}.{U} --save-freq 10u --keep-last 0 2> /dev/null
 for update in 10 150; do  # one that has learnt little would find words for a blank line
   "$NMT_BIN/nmt-decode" --model m.iter$update.safetensors --quiet < valid.en > decoded
-  cmp decoded translations.$update && echo "update $update: nmt-decode translates as validation does"
-  echo "the blank line has $(sed -n 31p translations.$update | wc -w) words"
+  cmp decoded translations.$update.$update && echo "update $update: nmt-decode translates as validation does"
+  echo "the blank line has $(sed -n 31p translations.$update.$update | wc -w) words"
 done
 
 sed 's/@@ //g' valid.de > whole.de

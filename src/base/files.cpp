@@ -87,7 +87,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   }
   target_ = link_target(path_);
   temporary_ = fmt::format("{}.tmp.{}", target_, ::getpid());
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);  // less the umask
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
   list(true);
   if (exists) ::fchmod(descriptor_, status.st_mode & 07777);  // a secret stays one

@@ -108,7 +108,8 @@ Translation LineTranslator::translation(std::vector<int32_t> source, const Hypot
   return {target_.decode(hypothesis.ids), hypothesis.log_probability, hypothesis.score, std::move(ids)};
 }
 
-void LineTranslator::translate(std::span<const std::string> lines, const Sink& sink) {
+void LineTranslator::translate(std::span<const std::string> lines, const Sink& sink,
+                               const std::function<void()>& meanwhile) {
   InOrder results(lines.size(), totals_, sink);
   std::vector<std::vector<int32_t>> ids;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -134,6 +135,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     line_of.push_back(i);
   }
   const auto done = [&](size_t s, const std::vector<Hypothesis>& best) {
+    if (meanwhile) meanwhile();
     std::vector<Translation> made;
     totals_.target_tokens += static_cast<int64_t>(best.front().ids.size());
     for (const Hypothesis& hypothesis : best) made.push_back(translation(sources[s], hypothesis));

@@ -21,7 +21,8 @@ void Profile::update() {
 std::string_view Profile::enter(std::string_view name) {
   update();
   const size_t before = current_;
-  current_ = static_cast<size_t>(&phase(name) - phases_.data());
+  const PhaseTime* entered = &phase(name);  // may move the others
+  current_ = static_cast<size_t>(entered - phases_.data());
   return phases_[before].name;
 }
 

@@ -31,14 +31,17 @@ void visit(State& s, Visit&& field) {
   field("batching", s.batching);
   field("validation", s.validation);
   field("seed", s.seed);
+  field("depth-scaling", s.depth_scaling);
   field("mean-norm", s.mean_norm);
   field("skipped", s.skipped);
   field("skipped-in-row", s.skipped_in_row);
   field("loss-scaling", s.loss_scale, s.scaled_updates);
+  field("due", s.validation_due, s.save_due);
   field("best", s.best);
   field("stalled", s.stalled);
   sums("shown", "shown-batches", s.shown);
   sums("epoch", "epoch-batches", s.epoch);
+  field("cost-tokens", s.shown.cost_tokens, s.epoch.cost_tokens);
 }
 
 std::string to_json(const TrainingState& state) {
@@ -54,15 +57,17 @@ std::string to_json(const TrainingState& state) {
 
 // Throws nlohmann::json::exception for what to_json did not write.
 TrainingState from_json(const std::string& text) {
+  constexpr std::string_view kLater[] = {"loss-scaling", "validation", "depth-scaling", "due", "cost-tokens"};
   const auto json = nlohmann::json::parse(text);
   TrainingState state;
   visit(state, [&](const char* name, auto&... values) {
-    const std::string_view field = name;
-    if ((field == "loss-scaling" || field == "validation") && !json.contains(field)) return;  // of earlier versions
+    if (std::ranges::count(kLater, name) > 0 && !json.contains(name)) return;  // written by an earlier version
     const auto& found = json.at(name);
     size_t i = 0;
     ((sizeof...(values) == 1 ? found : found.at(i++)).get_to(values), ...);
   });
+  if (!json.contains("cost-tokens"))
+    for (TrainingSums* sums : {&state.shown, &state.epoch}) sums->cost_tokens = sums->tokens;
   return state;
 }
 
@@ -92,7 +97,9 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
   try {
     state = from_json(*progress);
     const auto& p = state.progress;
-    sound = std::min({p.updates, p.epochs, p.sentences, p.tokens}) >= 0 && p.seconds >= 0 && state.skipped >= 0 &&
+    const auto counts = {p.updates, p.epochs, p.sentences, p.tokens};
+    constexpr int64_t kMost = int64_t{1} << 62;  // that a training goes on from without overflow
+    sound = std::min(counts) >= 0 && std::max(counts) < kMost && p.seconds >= 0 && state.skipped >= 0 &&
             state.skipped <= p.updates && state.loss_scale > 0;
   } catch (const nlohmann::json::exception&) {
   }

@@ -12,8 +12,8 @@ namespace nmt {
 
 // Sums over updates.
 struct TrainingSums {
-  double loss = 0, seconds = 0, wait = 0;  // loss: of all tokens; wait: for data, of the seconds
-  int64_t tokens = 0;
+  double loss = 0, seconds = 0, wait = 0;  // wait: for data, of the seconds
+  int64_t tokens = 0, cost_tokens = 0;     // cost_tokens: of losses that are numbers, which `loss` adds up
   BatchCounts counts;
 };
 
@@ -25,15 +25,17 @@ struct TrainingState {
   uint64_t batching = 0;    // and of the options that cut it into batches
   uint64_t validation = 0;  // and of what validations measure; 0: nothing
   uint64_t seed = 0;
-  double mean_norm = 0;  // running mean of the gradient's norm
+  int depth_scaling = -1;  // whether --transformer-depth-scaling made the first parameters; -1: not known
+  double mean_norm = 0;    // running mean of the gradient's norm
   int64_t skipped = 0, skipped_in_row = 0;
   // Of --precision f16: what the loss is multiplied by, and the updates since that changed; -1: nothing is scaled.
   double loss_scale = 1;
   int64_t scaled_updates = -1;
-  std::map<std::string, double> best;      // by metric
-  std::map<std::string, int64_t> stalled;  // validations since the best one, by metric
-  TrainingSums shown;                      // since the last line of the log
-  TrainingSums epoch;                      // of the epoch so far
+  bool validation_due = false, save_due = false;  // before the next update; when an update is sound
+  std::map<std::string, double> best;             // by metric
+  std::map<std::string, int64_t> stalled;         // validations since the best one, by metric
+  TrainingSums shown;                             // since the last line of the log
+  TrainingSums epoch;                             // of the epoch so far
 };
 
 // One file: parameters, optimizer, state, and the options (a configuration file's text) for the reader to see. Written

@@ -36,7 +36,8 @@ void TrainOptions::declare(Options& o) {
       .range(0, 0.99);
   o.add("clip-norm", clip_norm, "Longest gradient; a longer one is shortened to it; 0: never").range(0, 1e9);
   o.add("exponential-smoothing", exponential_smoothing,
-        "Keep parameters averaged over updates, new ones with this weight, for validation and the saved model; 0: off")
+        "Keep parameters averaged over updates, new ones with this weight (more at first), for validation and the "
+        "saved model; 0: off")
       .range(0, 1);
   o.add("optimizer-delay", optimizer_delay, "Batches whose gradients make one update").range(1, 100000);
   o.add("skip-factor", skip_factor,
@@ -112,8 +113,10 @@ void TrainOptions::apply_task(Options& o) {
 
 void TrainOptions::validate() const {
   require(vocabs.size() <= 2, "--vocabs takes one or two files, not {}", vocabs.size());
-  require(adam.size() == 3 && adam[0] >= 0 && adam[0] < 1 && adam[1] >= 0 && adam[1] < 1 && adam[2] >= 1e-30,
-          "--optimizer-params takes beta1 and beta2 in [0, 1) and an epsilon of 1e-30 or more");
+  const auto is_beta = [](double beta) { return beta >= 0 && static_cast<float>(beta) < 1; };
+  require(adam.size() == 3 && is_beta(adam[0]) && is_beta(adam[1]) && adam[2] >= 1e-30 && adam[2] <= 1,
+          "--optimizer-params takes beta1 and beta2 in [0, 1), float32 numbers below 1, and an epsilon of 1e-30 to 1");
+  require(log_file != "-" && log_json != "-", "--log and --log-json are files; the log is on standard error as it is");
   for (const auto& metric : valid_metrics)
     require(std::ranges::count(valid_metrics, metric) == 1, "--valid-metrics: {} is given twice", metric);
   require(!model.target_trees || !data.max_length_crop,

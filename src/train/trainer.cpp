@@ -90,6 +90,8 @@ void Trainer::resume(const std::string& checkpoint) try {
   state_ = read_checkpoint(checkpoint, *model_, *moments_);
   require(state_.seed == options_.seed, "{} was made with --seed {}", checkpoint, state_.seed);
   require(state_.corpus == corpus_->fingerprint(), "{} was made with other training data or --max-length", checkpoint);
+  require(state_.depth_scaling < 0 || (state_.depth_scaling != 0) == options_.depth_scaling,
+          "{} was made {} --transformer-depth-scaling", checkpoint, state_.depth_scaling != 0 ? "with" : "without");
   log::info("resumed from {} at update {}", checkpoint, state_.progress.updates);
   if (state_.batching != batching()) {
     log::warn("{} was made with other options of batches: epoch {} begins again", checkpoint,
@@ -122,6 +124,7 @@ void Trainer::start_or_resume() {
       user_error("{} is of an earlier training, but there is no {} to go on with: --restart removes such models",
                  earlier.front().path, checkpoint);
     state_.seed = options_.seed;
+    state_.depth_scaling = options_.depth_scaling ? 1 : 0;
     state_.corpus = corpus_->fingerprint();
     state_.batching = batching();
     start();
@@ -195,7 +198,10 @@ Update Trainer::settle(size_t left) {
     begun_.pop_front();
     update = replicas_->outcome();
     for (TrainingSums* sums : {&s.shown, &s.epoch})
-      if (std::isfinite(update.loss)) sums->loss += update.loss * static_cast<double>(step.tokens);
+      if (std::isfinite(update.loss)) {
+        sums->loss += update.loss * static_cast<double>(step.tokens);
+        sums->cost_tokens += step.tokens;
+      }
     s.mean_norm = update.mean_norm;
     const double scale = s.loss_scale;
     if (scales_loss()) adapt_loss_scale(update);
@@ -241,8 +247,8 @@ void Trainer::count_seconds(double seconds) {
 
 void Trainer::display(const Update& update, std::map<std::string, double> part_norms) {
   auto& s = state_.shown;
-  const double tokens = static_cast<double>(std::max<int64_t>(1, s.tokens)), time = std::max(1e-9, s.seconds);
-  log_.update(state_.progress, {.cost = s.loss / tokens,
+  const double time = std::max(1e-9, s.seconds);
+  log_.update(state_.progress, {.cost = s.loss / static_cast<double>(s.cost_tokens),  // of no loss it is no number
                                 .seconds = s.seconds,
                                 .tokens_per_second = static_cast<double>(s.tokens) / time,
                                 .gradient_norm = update.norm,
@@ -254,6 +260,11 @@ void Trainer::display(const Update& update, std::map<std::string, double> part_n
 }
 
 void Trainer::validate() {
+  struct Stopped {};
+  const auto stop = [] {
+    if (stop_signal != 0) throw Stopped();
+  };
+  std::map<std::string, double> measured;
   replicas_->download();
   const auto served = served_values();
   std::vector<float> trained;  // put back afterwards
@@ -263,11 +274,16 @@ void Trainer::validate() {
     std::ranges::copy(served, values.begin());
     replicas_->upload_values();
   }
-  const auto measured = validator_->measure(replicas_->first(), *model_, state_.progress.updates);
+  try {
+    measured = validator_->measure(replicas_->first(), *model_, state_.progress.updates, stop);
+    state_.validation_due = false;
+  } catch (const Stopped&) {
+  }
   if (!trained.empty()) {
     std::ranges::copy(trained, model_->parameters.values().begin());
     replicas_->upload_values();
   }
+  if (state_.validation_due) return;
   for (const auto& metric : options_.valid_metrics) {
     const double value = measured.at(metric);
     const auto best = state_.best.find(metric);
@@ -288,8 +304,8 @@ void Trainer::write_state() { write_checkpoint(files_.state(), *model_, *moments
 void Trainer::save(bool numbered) {
   replicas_->download();
   const auto served = served_values();
-  const bool by_epoch = save_every_.unit == Amount::Unit::kEpochs;
-  if (numbered && (!by_epoch || state_.progress.epoch_ended)) {
+  if (numbered) {
+    const bool by_epoch = saves_by_epoch();
     const std::string kind = by_epoch ? "epoch" : "iter";
     model_->save(files_.numbered(kind, by_epoch ? state_.progress.epochs : state_.progress.updates), served);
     if (options_.keep_last > 0) files_.remove_old(kind, options_.keep_last);
@@ -330,26 +346,30 @@ void Trainer::run() {
   replicas_->first().profile.times_ops = options_.profile;
   load_data();
   bool training = false;
+  const auto refuse = [&](const char* why) {
+    user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory{}{}", why,
+               replicas_->on_host() ? "" : ", and so do more --devices", training ? "; " + last_checkpoint() : "");
+  };
   try {
     start_or_resume();
     const Batch largest = reserve();
     if (!replicas_->on_host())
       log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
                 replicas_->used() >> 20, largest.source_words(), largest.target_words());
-    if (options_.restart) {  // what an earlier run left would be taken for this one's: its numbers may be higher
-      std::filesystem::remove(files_.state());
+    // A disk that is too small for a checkpoint is known now. Models that an earlier run left, or a first save that was
+    // killed, would be taken for this run's: their numbers may be higher.
+    if (state_.progress.updates == 0) {
+      write_state();
       for (const auto& file : files_.find_all()) std::filesystem::remove(file.path);
     }
-    // Models that a first save leaves when it is killed are of a training that goes on; and a disk that is too small
-    // for a checkpoint is known now.
-    if (state_.progress.updates == 0) write_state();
     training = true;
     // Before this there is nothing to save.
     take_signals({SIGTERM, SIGINT, SIGHUP, SIGXCPU}, on_signal);
     train();
   } catch (const OutOfMemory& error) {
-    user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory{}{}", error.what(),
-               replicas_->on_host() ? "" : ", and so do more --devices", training ? "; " + last_checkpoint() : "");
+    refuse(error.what());
+  } catch (const std::bad_alloc&) {
+    refuse("out of memory");
   } catch (const Error& error) {
     if (!training && dynamic_cast<const UserError*>(&error)) throw;  // of the options; while training, nothing is
     fail("{}; {}", error.what(), last_checkpoint());
@@ -357,9 +377,32 @@ void Trainer::run() {
   if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
 }
 
+bool Trainer::do_what_is_due(bool saves, bool sound) {
+  Profile& profile = replicas_->first().profile;
+  profile.enter("validation");
+  if (state_.validation_due) validate();
+  profile.enter("saving");
+  const bool ends = reached_end() || stalled(), stops = stop_signal != 0;
+  if (stops) settle();
+  const bool put_off = state_.save_due, due = saves || put_off;
+  state_.save_due = due && !sound && !ends;  // what broke down is not to take the place of what is good
+  if (ends || (due && sound))
+    save(!saves_by_epoch() || put_off || state_.progress.epoch_ended);
+  else if (stops)
+    save(false);
+  if (!stops) return ends;
+  log::info("stopped by signal {} at update {}; run again to go on", static_cast<int>(stop_signal),
+            state_.progress.updates);
+  if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
+  throw Exit{128 + stop_signal};
+}
+
 void Trainer::train() {
   Profile& profile = replicas_->first().profile;
   TrainingProgress looked = state_.progress;  // when it was last asked what is due
+  if (reached_end() && !std::filesystem::exists(options_.model_path)) save(false);
+  state_.validation_due = state_.validation_due && validator_ != nullptr;
+  if (state_.validation_due) do_what_is_due(false, true);  // a signal has put it off
   for (bool ends = reached_end() || stalled(); !ends;) {
     double since = now();
     const auto clock = [&] {
@@ -379,8 +422,8 @@ void Trainer::train() {
     const TrainingProgress before = std::exchange(looked, p);
     ends = reached_end();
     const bool shows = display_every_.crossed(before, p) || p.updates == 1;
-    const bool validates = validator_ != nullptr && (valid_every_.crossed(before, p) || ends);
-    const bool saves = save_every_.crossed(before, p) || ends;
+    state_.validation_due = validator_ != nullptr && (valid_every_.crossed(before, p) || ends);
+    const bool saves = save_every_.crossed(before, p);
     auto norms = shows && options_.log_gradients ? part_norms() : std::map<std::string, double>();
     UpdateRule rule = update_rule(options_, p.updates);
     rule.loss_scale = state_.loss_scale;
@@ -391,24 +434,13 @@ void Trainer::train() {
 
     profile.enter("log");
     // A device computes the update while the host goes on to the next one, unless somebody asks now how it went.
-    const bool asks = replicas_->on_host() || scales_loss() || shows || step.epoch_ended || validates || saves;
-    const Update update = settle(asks ? 0 : 1);
+    const bool due = state_.validation_due || saves || state_.save_due || ends;
+    const Update update = settle(replicas_->on_host() || scales_loss() || shows || step.epoch_ended || due ? 0 : 1);
     clock();
     if (shows) display(update, std::move(norms));
     log_.bar(p, done_share());
     if (step.epoch_ended) report_epoch();
-    profile.enter("validation");
-    if (validates) validate();
-    profile.enter("saving");
-    ends = ends || stalled();
-    const bool numbered = saves || ends, stops = stop_signal != 0;
-    if (stops) settle();
-    if (numbered || stops) save(numbered);
-    if (stops) {
-      log::info("stopped by signal {} at update {}; run again to go on", static_cast<int>(stop_signal), p.updates);
-      if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
-      throw Exit{128 + stop_signal};
-    }
+    ends = do_what_is_due(saves, std::isfinite(update.loss) && std::isfinite(update.norm));
   }
   if (stalled())
     log::info("early stopping: {} was not better in {} validations", options_.valid_metrics.front(),

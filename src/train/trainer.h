@@ -63,10 +63,14 @@ class Trainer {
   Update settle(size_t left = 0);  // waits for updates till only so many are under way; the last one's outcome
   void display(const Update& update, std::map<std::string, double> part_norms);
   void report_epoch();
+  // Validates unless a signal comes meanwhile: then it stays due.
   void validate();
+  // After an update: validation, saving, the end; whether the training ends. `sound`: loss and norm are numbers.
+  bool do_what_is_due(bool saves, bool sound);
   void write_state();
   void save(bool numbered);
   std::string last_checkpoint() const;  // that can be gone on from, in words
+  bool saves_by_epoch() const { return save_every_.unit == Amount::Unit::kEpochs; }
   bool reached_end() const;
   bool stalled() const;
   double done_share() const;               // in [0, 1]; negative: the training has no end

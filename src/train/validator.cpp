@@ -1,7 +1,6 @@
 #include "train/validator.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -32,15 +31,16 @@ uint64_t Validator::fingerprint() const {
 
 std::string Validator::output_path(int64_t update) const {
   std::string path = options_.valid_output;
-  if (const size_t at = path.find("{U}"); at != std::string::npos) path.replace(at, 3, std::to_string(update));
+  for (size_t at; (at = path.find("{U}")) != std::string::npos;) path.replace(at, 3, std::to_string(update));
   return path;
 }
 
-double Validator::cross_entropy(Runtime& runtime, Model& model) const {
+double Validator::cross_entropy(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const {
   const float weight = 1;
   double sum = 0;
   int64_t tokens = 0;
   for (const Batch& b : text_.batches) {
+    meanwhile();
     const PairInput input = pair_input(b);
     Graph graph(runtime, fusion_rules());
     Leaves leaves(graph, model.parameters, false);
@@ -53,7 +53,8 @@ double Validator::cross_entropy(Runtime& runtime, Model& model) const {
   return sum / static_cast<double>(tokens);
 }
 
-std::vector<std::string> Validator::translate(Runtime& runtime, Model& model) const {
+std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
+                                              const std::function<void()>& meanwhile) const {
   const Scorer scorer{&model.transformer, &model.parameters};
   SearchOptions search = trees_ ? SearchOptions::parsing() : SearchOptions();
   if (trees_) search.trees = &*trees_;
@@ -62,22 +63,23 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model) co
   Decoder decoder(std::span(&scorer, 1), runtime, search);
   LineLimits limits;
   limits.words = static_cast<int>(options_.valid_batch_words);
-  limits.max_length = std::numeric_limits<int>::max();  // cross-entropy is of whole lines, too
   LineTranslator translator(decoder, *source_, *target_, limits, options_.valid_sets[0]);
   std::vector<std::string> translations;
-  translator.translate(text_.source, [&](int64_t, auto found) { translations.push_back(found.front().text); });
+  translator.translate(
+      text_.source, [&](int64_t, auto found) { translations.push_back(found.front().text); }, meanwhile);
   return translations;
 }
 
-std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model, int64_t update) const {
+std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model, int64_t update,
+                                                 const std::function<void()>& meanwhile) const {
   const auto wanted = [&](bool translates) {
     return std::ranges::any_of(options_.valid_metrics,
                                [&](const auto& name) { return valid_metric(name).translates == translates; });
   };
   Measured measured;
-  if (wanted(false)) measured.cross_entropy = cross_entropy(runtime, model);
+  if (wanted(false)) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
   if (wanted(true) || !options_.valid_output.empty()) {
-    measured.translations = translate(runtime, model);
+    measured.translations = translate(runtime, model, meanwhile);
     measured.references = text_.target;
     measured.sources = text_.source;
   }

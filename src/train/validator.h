@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,16 +25,17 @@ class Validator {
   Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source, std::shared_ptr<const Vocab> target);
 
   // Metric -> value, for the metrics asked for. Translates once where one of them or --valid-translation-output needs
-  // it, and writes that file, {U} replaced by `update`. Throws Error where it cannot.
-  std::map<std::string, double> measure(Runtime& runtime, Model& model, int64_t update) const;
+  // it, and writes that file, {U} replaced by `update`. Throws Error where it cannot. meanwhile() is called again and
+  // again; what it throws ends the validation.
+  std::map<std::string, double> measure(Runtime& runtime, Model& model, int64_t update,
+                                        const std::function<void()>& meanwhile) const;
 
   // Of the text and the search, never 0: values of one fingerprint can be compared.
   uint64_t fingerprint() const;
 
  private:
-  double cross_entropy(Runtime& runtime, Model& model) const;
-  std::vector<std::string> translate(Runtime& runtime, Model& model) const;
-
+  double cross_entropy(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const;
+  std::vector<std::string> translate(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const;
   std::string output_path(int64_t update) const;
 
   const TrainOptions& options_;

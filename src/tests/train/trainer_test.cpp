@@ -263,7 +263,7 @@ TEST_CASE("the smoothed parameters follow their formula") {
   o.learn_rate = 1e-30;  // the start
   const Tensors start = folder.fresh(o, "1u");
   o.learn_rate = 0;
-  o.exponential_smoothing = 0.3;
+  o.exponential_smoothing = 0.72;
   const Tensors smoothed = with_prefix(folder.fresh(o, "3u"), "ema.");
   const Tensors served = read_tensors(o.model_path);
   REQUIRE(!smoothed.empty());
@@ -271,7 +271,10 @@ TEST_CASE("the smoothed parameters follow their formula") {
     CHECK(served.at(name) == values);
     for (size_t i = 0; i < values.size(); ++i) {
       double expected = start.at(name)[i];
-      for (const Tensors& step : steps) expected = 0.7 * expected + 0.3 * static_cast<double>(step.at(name)[i]);
+      for (int t = 1; t <= 3; ++t) {
+        const double weight = std::max(0.72, 9.0 / (t + 10));
+        expected += weight * (static_cast<double>(steps[static_cast<size_t>(t - 1)].at(name)[i]) - expected);
+      }
       REQUIRE(std::fabs(values[i] - expected) < 1e-6);
     }
   }
@@ -342,20 +345,9 @@ TEST_CASE("NaN ends the run after the limit, the last good checkpoint is named a
   o.log_json = folder / "log.json";
   folder.fresh(o, "2u");
   // Finite parameters whose products are not.
-  const Tensors tensors = read_tensors(folder.state_path());
-  {
-    const ModelFile file = ModelFile::open(folder.state_path());
-    ModelContent content;
-    for (const auto& [key, value] : file.file().metadata()) content.metadata[key] = value;
-    content.source_vocabulary = content.target_vocabulary = file.source_vocabulary();
-    content.shared_vocabulary = true;
-    Tensors huge = tensors;
-    for (float& v : huge.at("encoder.0.self_attention.query.weight")) v = 3e38f;
-    for (const TensorInfo& t : file.file().tensors())
-      if (t.dtype == DType::kF32) content.tensors.push_back({t.name, t.shape, huge.at(t.name)});
-    write_model(folder / "changed", content);
-  }
-  std::filesystem::rename(folder / "changed", folder.state_path());
+  folder.change([](nlohmann::json&, Tensors& tensors) {
+    for (float& v : tensors.at("encoder.0.self_attention.query.weight")) v = 3e38f;
+  });
   const std::string before = read_file(folder.state_path());
   std::string message;
   try {
@@ -377,6 +369,73 @@ TEST_CASE("NaN ends the run after the limit, the last good checkpoint is named a
     CHECK(json.at("text").get<std::string>().find("nan") != std::string::npos);
   }
   CHECK(warnings == 3);
+}
+
+TEST_CASE("a model that has broken down is not saved over a good one, and its cost is no number") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.learn_rate = 1e4;  // numbers end after an update or a few
+  o.lr_warmup = 1;
+  o.adam = {0.9, 0, 1e-30};
+  o.skip_limit = 4;
+  o.save_freq = "1u";
+  o.disp_freq = "1u";
+  o.log_json = folder / "log.json";
+  std::string message;
+  try {
+    folder.fresh(o, "50u");
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  const int64_t updates = folder.state().at("updates");
+  CHECK(message == fmt::format("4 updates in a row were skipped; the last good checkpoint is {}, of update {}",
+                               folder.state_path(), updates));
+  CHECK(folder.state().at("skipped") == 0);
+  CHECK(!std::filesystem::exists(folder / fmt::format("m.iter{}.safetensors", updates + 1)));
+  int without = 0;
+  for (const auto& line : read_lines(o.log_json)) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.at("kind") != "update") continue;
+    CHECK(json.at("cost").is_null() == (json.at("update") > updates));
+    without += json.at("cost").is_null() ? 1 : 0;
+  }
+  CHECK(without == 3);  // the fourth ends the run
+}
+
+TEST_CASE("a save that was put off is made after the next sound update") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  folder.fresh(o, "2u");
+  folder.change([](nlohmann::json& state, Tensors&) {
+    CHECK(state.at("due") == nlohmann::json({false, false}));
+    state["due"] = {false, true};
+  });
+  o.save_freq = "100u";
+  folder.further(o, "5u");
+  CHECK(std::filesystem::exists(folder / "m.iter3.safetensors"));
+  CHECK(!std::filesystem::exists(folder / "m.iter4.safetensors"));
+}
+
+TEST_CASE("how parameters were first scaled does not change at a resume") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  folder.fresh(o, "2u");
+  o.depth_scaling = true;
+  CHECK_THROWS_WITH(folder.further(o, "3u"), folder.state_path() +
+                                                 " was made without --transformer-depth-scaling (use "
+                                                 "--restart to begin anew)");
+  folder.change([](nlohmann::json& state, Tensors&) { state.erase("depth-scaling"); });  // an earlier version's
+  folder.further(o, "3u");
+}
+
+TEST_CASE("a training that has ended writes its model again where that is gone") {
+  const TrainingFolder folder;
+  const TrainOptions o = folder.options();
+  folder.fresh(o, "3u");
+  const std::string model = read_file(o.model_path);
+  std::filesystem::remove(o.model_path);
+  folder.further(o, "3u");
+  CHECK(read_file(o.model_path) == model);
 }
 
 TEST_CASE("what a killed run left half written is removed, and nothing else") {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -111,6 +112,25 @@ class TrainingFolder {
     o.after = after;
     Trainer(o, "").run();
     return read_tensors(state_path());
+  }
+
+  // Writes the checkpoint again, changed.
+  void change(const std::function<void(nlohmann::json& state, Tensors& tensors)>& by) const {
+    nlohmann::json changed_state = state();
+    Tensors tensors = read_tensors(state_path());
+    by(changed_state, tensors);
+    {
+      const ModelFile file = ModelFile::open(state_path());
+      ModelContent content;
+      for (const auto& [key, value] : file.file().metadata()) content.metadata[key] = value;
+      content.metadata[std::string(kProgressKey)] = changed_state.dump();
+      content.source_vocabulary = content.target_vocabulary = file.source_vocabulary();
+      content.shared_vocabulary = true;
+      for (const TensorInfo& t : file.file().tensors())
+        if (t.dtype == DType::kF32) content.tensors.push_back({t.name, t.shape, tensors.at(t.name)});
+      write_model(folder_ / "changed", content);
+    }
+    std::filesystem::rename(folder_ / "changed", state_path());
   }
 
   std::string state_path() const { return folder_ / "m.state"; }
