@@ -89,7 +89,7 @@ void MatMul::cpu(const Launch& l) const {
   l.runtime.pool().parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       cpu::multiply_plain(y.dtype(), transpose_a, transpose_b, m, n, k, a.as<std::byte>() + i * m * k * size,
-                          b.as<std::byte>() + i * k * n * size, y.dtype(), y.as<std::byte>() + i * m * n * size, false);
+                          b.as<std::byte>() + i * k * n * size, y.as<std::byte>() + i * m * n * size);
   });
 }
 

@@ -19,10 +19,6 @@ void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t*
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t first = r * width;
       T* result = static_cast<T*>(out) + first;
-      if (positions[r] < 0) {
-        std::memset(result, 0, static_cast<size_t>(width) * sizeof(T));
-        continue;
-      }
       const float* encoding = encodings + positions[r] * width;
       if (ids[r] < 0) {
         for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {

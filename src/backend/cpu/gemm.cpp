@@ -135,7 +135,7 @@ void weight_gradient_rows(const PackedLayout& layout, DType t, int64_t tokens, i
   const auto bytes = static_cast<size_t>(count * padded) * size_of(t);
   std::byte* transposed = thread_scratch(bytes);
   if (padded != tokens) std::memset(transposed, 0, bytes);
-  transpose(t, {0, tokens}, 0, count, offset(dy, begin, t), n, transposed, padded);
+  transpose(t, tokens, count, offset(dy, begin, t), n, transposed, padded);
   layout.multiply(0, k, count, transposed, packed, DType::kF32, dw + begin * k, {.accumulate = accumulate});
 }
 

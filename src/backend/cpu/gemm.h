@@ -86,9 +86,9 @@ void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, const Ope
 void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
                          float* dw);
 
-// c [m, n] = or += a [m, k] * b [k, n], plain row-major operands of dtype t (transposed: stored as [k, m], [n, k]), in
-// the calling thread. For small or rare products.
+// c [m, n] = a [m, k] * b [k, n], plain row-major matrices of dtype t (transposed: stored as [k, m], [n, k]), in the
+// calling thread. For small or rare products.
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,
-                    const void* b, DType tc, void* c, bool accumulate);
+                    const void* b, void* c);
 
 }  // namespace nmt::cpu

@@ -49,8 +49,7 @@ void cross_entropy(DType t, Rows rows, int64_t width, float* logits, const int32
                    float weight, float* loss, float* nll, void* dlogits);
 
 // out[r] = dropout(factor * table[ids[r]] + encodings[positions[r]]); ids[r] < 0: a zero vector in place of the
-// embedding; positions[r] < 0: a row of zeros (padding). `table` is float32 [vocabulary, width]; `encodings` float32
-// [longest, width].
+// embedding. `table` is float32 [vocabulary, width]; `encodings` float32 [longest, width].
 void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t* ids, const float* encodings,
            const int32_t* positions, float factor, const Dropout& d, void* out);
 
@@ -79,8 +78,8 @@ void add_f32(int64_t begin, int64_t end, const float* x, float* y);  // y += x
 // Conversions of n elements, round to nearest even.
 void convert(DType from, const void* x, DType to, void* y, int64_t n);
 
-// y[c][r] = x[r][c] for r in rows, c in [column, column + columns): x has leading dimension ldx, y ldy (elements).
-void transpose(DType t, Rows rows, int64_t column, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy);
+// y[c][r] = x[r][c]: x [rows, columns] has leading dimension ldx, y ldy (elements).
+void transpose(DType t, int64_t rows, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy);
 
 // Adam on elements [begin, end) of flat buffers; average may be null.
 void adam(const Adam& a, int64_t begin, int64_t end, float* g, float* m, float* v, float* p, float* average);

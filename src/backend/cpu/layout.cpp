@@ -101,20 +101,13 @@ HWY_INLINE void transpose_blocks(int64_t rows, int64_t columns, const T* x, int6
   transpose_elements(rows - whole_rows, columns, x + whole_rows * ldx, ldx, y + whole_rows, ldy);
 }
 
-template <class T>
-HWY_INLINE void transpose_range(Rows rows, int64_t column, int64_t columns, const void* x, int64_t ldx, void* y,
-                                int64_t ldy) {
-  transpose_blocks(rows.end - rows.begin, columns, static_cast<const T*>(x) + rows.begin * ldx + column, ldx,
-                   static_cast<T*>(y) + column * ldy + rows.begin, ldy);
-}
-
-void transpose(DType t, Rows rows, int64_t column, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy) {
-  if (size_of(t) == 4) {
-    transpose_range<uint32_t>(rows, column, columns, x, ldx, y, ldy);
-  } else {
-    check(size_of(t) == 2, "transpose of {}", name_of(t));
-    transpose_range<uint16_t>(rows, column, columns, x, ldx, y, ldy);
-  }
+void transpose(DType t, int64_t rows, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy) {
+  const auto move = [&](auto bits) {
+    using T = decltype(bits);
+    transpose_blocks(rows, columns, static_cast<const T*>(x), ldx, static_cast<T*>(y), ldy);
+  };
+  check(size_of(t) == 4 || size_of(t) == 2, "transpose of {}", name_of(t));
+  size_of(t) == 4 ? move(uint32_t{}) : move(uint16_t{});
 }
 
 }  // namespace nmt::cpu::HWY_NAMESPACE
@@ -130,8 +123,8 @@ void convert(DType from, const void* x, DType to, void* y, int64_t n) {
   HWY_DYNAMIC_DISPATCH(convert)(from, x, to, y, n);
 }
 
-void transpose(DType t, Rows rows, int64_t column, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy) {
-  HWY_DYNAMIC_DISPATCH(transpose)(t, rows, column, columns, x, ldx, y, ldy);
+void transpose(DType t, int64_t rows, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy) {
+  HWY_DYNAMIC_DISPATCH(transpose)(t, rows, columns, x, ldx, y, ldy);
 }
 
 }  // namespace nmt::cpu

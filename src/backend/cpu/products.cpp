@@ -247,14 +247,14 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
 }
 
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,
-                    const void* b, DType tc, void* c, bool accumulate) {
+                    const void* b, void* c) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
-    if (!accumulate) std::memset(c, 0, static_cast<size_t>(m * n) * size_of(tc));
+    std::memset(c, 0, static_cast<size_t>(m * n) * size_of(t));
     return;
   }
   const auto product = plain_products().get({m, n, k, transpose_a ? 1 : k, transpose_a ? m : 1, transpose_b ? 1 : n,
-                                             transpose_b ? k : 1, t, tc, false, false, accumulate});
+                                             transpose_b ? k : 1, t, t, false, false, false});
   execute(*product, a, b, c, nullptr);
 }
 

@@ -17,17 +17,15 @@ __global__ void embed_kernel(int64_t width, const float* table, const int32_t* i
   const int64_t r = blockIdx.x, row = r * width;
   const int64_t id = ids[r], position = positions[r];
   for (int64_t c = threadIdx.x * N; c < width; c += blockDim.x * N) {
-    float v[N] = {};
-    if (position >= 0) {
-      load(encodings + position * width + c, v);
-      if (id >= 0) {
-        float embedding[N];
-        load(table + id * width + c, embedding);
+    float v[N];
+    load(encodings + position * width + c, v);
+    if (id >= 0) {
+      float embedding[N];
+      load(table + id * width + c, embedding);
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] = fmaf(embedding[i], factor, v[i]);
-      }
-      drop(d, row + c, v);
+      for (int i = 0; i < N; ++i) v[i] = fmaf(embedding[i], factor, v[i]);
     }
+    drop(d, row + c, v);
     store(v, out + row + c);
   }
 }

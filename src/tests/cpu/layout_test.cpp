@@ -76,17 +76,14 @@ TEST_CASE("transpose moves every element of its range and touches no other") {
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const int64_t rows = GENERATE(0, 1, 7, 31, 32, 33, 65, 100);
   const int64_t columns = GENERATE(0, 1, 7, 8, 33, 64, 65, 130);
-  const int64_t row = GENERATE(0, 3), column = GENERATE(0, 5);
-  const int64_t ldx = column + columns + 2, ldy = row + rows + 3;
-  Array x(t, static_cast<size_t>((row + rows) * ldx));
+  const int64_t ldx = columns + 2, ldy = rows + 3;
+  Array x(t, static_cast<size_t>(rows * ldx));
   for (size_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i % 251));
-  Array y(t, std::vector<double>(static_cast<size_t>((column + columns) * ldy), -1)), expected = y;
-  for (int64_t r = row; r < row + rows; ++r) {
-    for (int64_t c = column; c < column + columns; ++c) {
+  Array y(t, std::vector<double>(static_cast<size_t>(columns * ldy), -1)), expected = y;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
       expected.set(static_cast<size_t>(c * ldy + r), x[static_cast<size_t>(r * ldx + c)]);
-    }
-  }
-  cpu::transpose(t, {row, row + rows}, column, columns, x.data(), ldx, y.data(), ldy);
+  cpu::transpose(t, rows, columns, x.data(), ldx, y.data(), ldy);
   CHECK(y == expected);
 }
 
