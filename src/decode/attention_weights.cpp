@@ -52,7 +52,7 @@ void read_batch(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> 
     target.add(pair.target);
   }
   const PairInput input(source.ids, source.begin, target.ids, target.begin);
-  const Transformer transformer = *scorer.transformer;  // of its own: it is for one thread
+  const Transformer& transformer = *scorer.transformer;
   const float one = 1;
   Graph graph(runtime, fusion_rules());
   Leaves leaves(graph, *scorer.parameters, false);

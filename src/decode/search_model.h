@@ -50,7 +50,7 @@ class SearchModel {
   Expr step(Leaves& leaves, const Sentences& batch);
   Expr project_allowed(Expr state, Expr matrix, const Sentences& batch, int k);
 
-  const Transformer transformer_;  // of its own: it is for one thread
+  const Transformer& transformer_;
   Parameters& parameters_;
   float weight_;
   Runtime& runtime_;

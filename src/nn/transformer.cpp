@@ -1,6 +1,9 @@
 #include "nn/transformer.h"
 
 #include <cmath>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/basic_ops.h"
@@ -28,8 +31,13 @@ std::string layer(const char* side, int i, const char* part) { return fmt::forma
 
 }  // namespace
 
-std::vector<float> sinusoids(int64_t rows, int d_model) {
-  std::vector<float> table(static_cast<size_t>(rows * d_model));
+const std::vector<float>& sinusoids(int64_t rows, int d_model) {
+  static std::mutex mutex;
+  static std::map<std::pair<int64_t, int>, std::vector<float>> tables;
+  const std::lock_guard lock(mutex);
+  auto& table = tables[{rows, d_model}];
+  if (!table.empty()) return table;
+  table.resize(static_cast<size_t>(rows * d_model));
   for (int64_t pos = 0; pos < rows; ++pos)
     for (int c = 0; c < d_model; ++c) {
       const double angle = static_cast<double>(pos) / std::pow(10000.0, (c - c % 2) / static_cast<double>(d_model));
@@ -49,9 +57,7 @@ Expr Transformer::encodings(Leaves& p, bool source, std::span<const int32_t> pos
   int64_t rows = 64;  // powers of two: few shapes, so that plans repeat
   for (const int32_t position : positions)
     while (rows <= position) rows *= 2;
-  auto& sines_of = sinusoids_[rows];
-  if (sines_of.empty()) sines_of = sinusoids(rows, config_.dim_emb);
-  return p.graph().input({{rows, config_.dim_emb}, DType::kF32}, sines_of.data());
+  return p.graph().input({{rows, config_.dim_emb}, DType::kF32}, sinusoids(rows, config_.dim_emb).data());
 }
 
 Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,

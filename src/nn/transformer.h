@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,7 +39,6 @@ struct PairInput {
 };
 
 // The Transformer of "Attention Is All You Need", section 3, over packed sentences; each function appends to a graph.
-// For one thread: tables of positions are made when they are first needed.
 class Transformer {
  public:
   explicit Transformer(const ModelConfig& config) : config_(config) {}
@@ -113,10 +111,10 @@ class Transformer {
   Expr final_norm(Leaves& p, const std::string& name, Expr x) const;
 
   ModelConfig config_;
-  mutable std::map<int64_t, std::vector<float>> sinusoids_;  // by rows; a table stays where graphs read it
 };
 
-// PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(same) (section 3.5); [rows, d_model].
-std::vector<float> sinusoids(int64_t rows, int d_model);
+// PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(same) (section 3.5); [rows, d_model]. Made once
+// and kept, as graphs read it where it is.
+const std::vector<float>& sinusoids(int64_t rows, int d_model);
 
 }  // namespace nmt

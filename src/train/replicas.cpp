@@ -28,7 +28,7 @@ Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options
   auto communicators = n == 1 ? std::vector<std::unique_ptr<cuda::Communicator>>(1) : connect(backends);
   for (size_t i = 0; i < n; ++i) {
     const int threads = i == 0 ? threads_or_all(options.threads) : 1;
-    auto replica = std::make_unique<Replica>(threads, compute, backends[i], model.transformer);
+    auto replica = std::make_unique<Replica>(threads, compute, backends[i]);
     replica->others = std::move(communicators[i]);
     if (n > 1) replica->worker = std::make_unique<Worker>();
     if (i == 0) {
@@ -88,7 +88,7 @@ void Replicas::start(Moments& moments, const Update& last) {
 // With its gradients.
 Expr Replicas::loss(Replica& replica, Graph& graph, const PairInput& input, const float* weight) const {
   Leaves leaves(graph, *replica.parameters, true);
-  const Expr loss = replica.transformer.loss(leaves, input, weight, options_.label_smoothing);
+  const Expr loss = model_.transformer.loss(leaves, input, weight, options_.label_smoothing);
   graph.backward(loss);
   return loss;
 }

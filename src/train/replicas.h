@@ -60,12 +60,11 @@ class Replicas {
 
  private:
   struct Replica {
-    Replica(int threads, DType compute, std::shared_ptr<Backend> backend, const Transformer& like)
-        : runtime(threads, compute, false, std::move(backend)), transformer(like) {}
+    Replica(int threads, DType compute, std::shared_ptr<Backend> backend)
+        : runtime(threads, compute, false, std::move(backend)) {}
 
     std::unique_ptr<Worker> worker;  // where there are others
     Runtime runtime;
-    Transformer transformer;           // a copy: it keeps tables of its own
     Parameters* parameters = nullptr;  // the model's for the first, and for the others:
     std::unique_ptr<Parameters> own;
     std::unique_ptr<Optimizer> optimizer;
