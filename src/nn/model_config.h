@@ -48,6 +48,7 @@ struct ModelConfig {
   // Throws UserError for what is computed on the CPU only.
   void validate_for_devices() const;
 
+  bool operator==(const ModelConfig&) const = default;
   // Whether the other's parameters have their places and meanings here: nothing but dropout differs.
   bool fits(const ModelConfig& other) const;
 

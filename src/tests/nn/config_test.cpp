@@ -45,8 +45,7 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
   c.dim_value = 13;
   c.enc_depth = 0;
   c.dec_depth = 7;
-  c.tied_embeddings_all = false;
-  c.tied_embeddings = false;
+  c.tied_embeddings_all = c.tied_embeddings = false;
   c.norm = "pre";
   c.activation = "swiglu";
   c.attention = "dot";
@@ -64,12 +63,18 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
   c.target_vocabulary = 2000;
   c.eos = 1999;
   c.source_eos = 999;
-  const ModelConfig read = ModelConfig::from_json(c.to_json(), "m");
-  CHECK(read.to_json() == c.to_json());
-  CHECK(read.dropout_ffn == c.dropout_ffn);
-  CHECK(read.target_trees);
-  CHECK(read.eos == 1999);
-  CHECK(read.source_eos == 999);
+  CHECK(ModelConfig::from_json(c.to_json(), "m") == c);
+  // And above are all options, none at its default.
+  ModelConfig usual;
+  Options options, defaults;
+  c.declare(options);
+  usual.declare(defaults);
+  const auto json = nlohmann::json::parse(c.to_json());
+  for (Option& option : options.all()) {
+    INFO(option.name());
+    CHECK(json.contains(option.name()));
+    CHECK(option.get() != defaults.find(option.name())->get());
+  }
 
   ModelConfig base;
   base.source_vocabulary = base.target_vocabulary = 10;
@@ -176,4 +181,49 @@ TEST_CASE("sizes that do not fit together are the user's errors", "[nn]") {
   c.heads = 4;
   CHECK_NOTHROW(c.validate());
   CHECK(c.d_k() == 6);
+}
+
+// So that a model that devices cannot compute is refused before work begins, and none that they can.
+TEST_CASE("devices take exactly the models whose ops they all have", "[nn]") {
+  if (!kHaveCuda) return;
+  std::vector<ModelConfig> configs = {small_config()};
+  // Each choice of each option alone; ranges have no ops of their own.
+  for (const auto& [name, values] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"transformer-norm", {"pre"}},
+           {"transformer-ffn-activation", {"gelu", "swiglu"}},
+           {"transformer-attention", {"dot", "additive"}},
+           {"transformer-attention-window", {"3"}},
+           {"transformer-encoder-layer", {"convolution", "recurrent"}},
+           {"transformer-decoder-layer", {"convolution", "recurrent"}},
+           {"transformer-train-position-embeddings", {"true"}},
+           {"transformer-dropout", {"0.2"}},
+           {"transformer-dropout-attention", {"0.2"}},
+           {"transformer-dropout-ffn", {"0.2"}}})
+    for (const auto& value : values) {
+      ModelConfig config = small_config();
+      Options options;
+      config.declare(options);
+      options.find(name)->set({value});
+      configs.push_back(config);
+    }
+  for (const ModelConfig& config : configs) {
+    INFO(config.to_json());
+    TestModel model(config);
+    const Sentences text = random_sentences({4, 1, 6}, config.target_vocabulary, config.eos, 1);
+    const PairInput batch = pack(text, text);
+    Runtime runtime(1, DType::kF32);
+    Graph graph(runtime, fusion_rules());
+    Leaves leaves(graph, model.parameters, true);
+    const float weight = 1;
+    graph.backward(model.transformer.loss(leaves, batch, &weight, 0.1));
+    bool all = true;
+    for (const Node& node : graph.nodes()) all = all && (!node.op || node.op.has_cuda());
+    bool taken = true;
+    try {
+      config.validate_for_devices();
+    } catch (const UserError&) {
+      taken = false;
+    }
+    CHECK(taken == all);
+  }
 }
