@@ -1,5 +1,6 @@
 # nmt_add_layer(NAME FOLDER [DEPENDS LAYERS...] [PRIVATE LIBRARIES...]): the static library nmt_NAME of all sources in
-# src/FOLDER, without those named *_cuda.cpp where there is no CUDA. DEPENDS: layers and libraries that its headers include; PRIVATE: libraries that its sources alone include.
+# src/FOLDER, without those named *_cuda.cpp where there is no CUDA. DEPENDS: layers that it stands on, and libraries that
+# its headers include; PRIVATE: libraries that its sources alone include.
 # Tests of the layer are the files in src/tests/NAME; they make the executable tests_NAME.
 function(nmt_add_layer name folder)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE" ${ARGN})
@@ -24,7 +25,7 @@ endfunction()
 add_custom_target(unit-tests)
 
 # nmt_add_test(NAME SOURCES... LIBRARIES...): the Catch2 executable tests_NAME, one ctest entry `unit.NAME`.
-# The executable returns 4 when it is told to count a skipped test; tests say so themselves, by name.
+# Tests that are skipped say so themselves, by name.
 function(nmt_add_test name)
   cmake_parse_arguments(ARG "" "" "LIBRARIES" ${ARGN})
   add_executable(tests_${name} ${ARG_UNPARSED_ARGUMENTS})

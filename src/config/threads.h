@@ -7,8 +7,7 @@
 
 namespace nmt {
 
-// Declares --cpu-threads, the same in every tool: 0 (best the default) stands for one thread a core that the process
-// may run on.
+// Declares --cpu-threads, the same in every tool: 0 stands for one thread a core that the process may run on.
 Option& declare_threads(Options& options, int& threads);
 
 // Declares --devices, the same in every tool that computes: where.

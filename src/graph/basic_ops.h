@@ -2,7 +2,7 @@
 
 #include "graph/graph.h"
 
-// The ops that backward() itself needs. Both broadcast a second operand whose shape is the end of the first's.
+// The ops that backward() itself needs.
 namespace nmt {
 
 inline constexpr int64_t kElementGrain = 1 << 14;  // elements that one task of an elementwise op covers

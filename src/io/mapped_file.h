@@ -7,8 +7,8 @@
 namespace nmt {
 
 // A whole regular file in memory, by mmap: pages are read where they are touched, and what is written to them stays
-// private to this process. Replacing the file by
-// rename or removing it leaves the mapping intact; nobody may shorten it in place.
+// private to this process. Replacing the file by rename or removing it leaves the mapping intact; nobody may shorten it
+// in place.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);  // throws UserError where the file cannot be read

@@ -1,5 +1,6 @@
-// What forward and backward attention share: an item's rows as float32 matrices in scratch memory, filled up to whole
-// vectors with zeros, the dropout of its weights, softmax and its gradient. Compiled once per instruction set.
+// What all kinds of attention share, forward and backward: an item's rows as float32 matrices in scratch memory, filled
+// up to whole vectors with zeros, the dropout of its weights, softmax and its gradient. Compiled once per instruction
+// set.
 
 #if defined(NMT_CPU_ATTENTION_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef NMT_CPU_ATTENTION_INL_H

@@ -248,8 +248,8 @@ HWY_INLINE Normaliser normaliser(D d, const T* x, int64_t n) {
 }
 
 // ---- dropout ----------------------------------------------------------------------------------------------------
-// The 16-bit Philox lanes of up to kElements elements (see Dropout in kernels.h), made block-wise and read back at any
-// element, so that a loop need not begin at a block.
+// The 16-bit Philox lanes of up to kElements elements (see Dropout in tensor/arguments.h), made block-wise and read
+// back at any element, so that a loop need not begin at a block.
 class DropoutLanes {
  public:
   static constexpr int64_t kElements = 1024;

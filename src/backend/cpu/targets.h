@@ -2,9 +2,7 @@
 
 // Included before any header of Highway: the instruction sets the kernels are built for. Without compiler flags x86-64
 // means SSE2; the kernels start at AVX2 (2013) instead, so that neither scalar code nor four targets are compiled.
-#if defined(__x86_64__)
 #define HWY_BASELINE_TARGETS HWY_AVX2
 #define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3))
-#endif
 
 #include <hwy/targets.h>

@@ -12,7 +12,8 @@ namespace nmt::cuda {
 
 // One of several devices that compute together: NCCL's calls, or in the emulation this process's. All of them make the
 // same calls in the same order, each from a thread of its own; what is begun goes on in the order of the device's
-// stream. Sums are the same bits on all devices and in each run.
+// stream. Sums are the same bits on all devices and in each run. (All virtual, so that programs without CUDA need no
+// definition.)
 class Communicator {
  public:
   // One for each device, in their order. UnsuitableDevice where NCCL is not to be found, Error where it fails.
@@ -22,7 +23,7 @@ class Communicator {
 
   // data: as many parts of `count` floats as there are devices. The device's own part (by its rank) becomes the sum of
   // all devices' parts; the others' parts are left with any values. sent: kF32, or kBF16, which halves what goes from
-  // device to device: parts and sums are rounded to it. (Virtual, so that programs without CUDA need no definition.)
+  // device to device: parts and sums are rounded to it.
   virtual void reduce_scatter(float* data, int64_t count, DType sent);
   // The other way: each device gives its own part to all.
   virtual void all_gather(float* data, int64_t count) = 0;

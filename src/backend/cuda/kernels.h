@@ -8,7 +8,7 @@
 #include "tensor/update.h"
 
 // Kernels on a device, each begun on a stream; all pointers are device memory. They compute what those of the same name
-// in backend/cpu/kernels.h do, on whole tensors: row-major, `T` the dtype of activations (kF32, kBF16 or kF16),
+// in backend/cpu/kernels.h do, on whole tensors: row-major, `t` the dtype of activations (kF32, kBF16 or kF16),
 // arithmetic, statistics, parameters and their gradients in float32. No result depends on time: there are no float
 // atomics, and sums are added up in a fixed order.
 namespace nmt::cuda {
