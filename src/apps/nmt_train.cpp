@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "config/app.h"
+#include "train/tasks.h"
 #include "train/trainer.h"
 
 int main(int argc, char** argv) {

@@ -9,11 +9,13 @@
 namespace nmt::log {
 namespace {
 
+constexpr char kPattern[] = "[%Y-%m-%d %H:%M:%S] %v";
+
 // Never destroyed: a thread that still reads when the program ends may have something to say.
 spdlog::logger& logger() {
   static auto* const instance = [] {
     auto* made = new spdlog::logger("nmt", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("[%Y-%m-%d %H:%M:%S] %v");
+    made->set_pattern(kPattern);
     made->flush_on(spdlog::level::info);
     made->set_error_handler([](const std::string& what) { fail("{}", what); });
     return made;
@@ -34,7 +36,7 @@ void set_quiet(bool quiet) { logger().sinks().front()->set_level(quiet ? spdlog:
 
 void copy_to_file(const std::string& path) try {
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
-  sink->set_pattern("[%Y-%m-%d %H:%M:%S] %v");
+  sink->set_pattern(kPattern);
   logger().sinks().push_back(std::move(sink));
 } catch (const spdlog::spdlog_ex&) {
   user_error("cannot write the log file {}", path);

@@ -59,7 +59,7 @@ class Host : public Backend {
   void compute(const Op& op, const Launch& launch) override { op.cpu(launch); }
 
   void sum_of_squares(ThreadPool& pool, int64_t n, const float* x, double* sum) override {
-    std::vector<double> sums(static_cast<size_t>((n + kGrain - 1) / kGrain));
+    std::vector<double> sums(static_cast<size_t>(divide_up(n, kGrain)));
     pool.parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
       sums[static_cast<size_t>(begin / kGrain)] = cpu::sum_of_squares(x + begin, end - begin);
     });

@@ -7,6 +7,14 @@
 
 namespace nmt {
 
+void Profile::OpTime::add(const OpTime& other, double share) {
+  seconds += other.seconds * share;
+  waiting += other.waiting * share;
+  flops += other.flops;
+  bytes += other.bytes;
+  calls += other.calls;
+}
+
 Profile::PhaseTime& Profile::phase(std::string_view name) {
   const auto found = std::ranges::find(phases_, name, &PhaseTime::name);
   return found != phases_.end() ? *found : phases_.emplace_back(PhaseTime{std::string(name)});
@@ -33,14 +41,7 @@ void Profile::absorb(Profile& other, double share, std::string_view from) {
     phase(p.name).time += time;
     phase(from).time -= time;
   }
-  for (const auto& [name, time] : other.ops_) {
-    OpTime& sum = op(name);
-    sum.seconds += time.seconds * share;
-    sum.waiting += time.waiting * share;
-    sum.flops += time.flops;
-    sum.bytes += time.bytes;
-    sum.calls += time.calls;
-  }
+  for (const auto& [name, time] : other.ops_) op(name).add(time, share);
 }
 
 double Profile::seconds(std::string_view name) const {
@@ -63,13 +64,7 @@ std::string Profile::table(int threads, double pool_waiting) {
   std::vector<std::pair<std::string, OpTime>> ops(ops_.begin(), ops_.end());
   std::ranges::sort(ops, std::greater<>(), [](const auto& op) { return op.second.seconds; });
   OpTime all;
-  for (const auto& [name, time] : ops) {
-    all.seconds += time.seconds;
-    all.waiting += time.waiting;
-    all.flops += time.flops;
-    all.bytes += time.bytes;
-    all.calls += time.calls;
-  }
+  for (const auto& [name, time] : ops) all.add(time);
   ops.emplace_back("total", all);
   text += fmt::format("{:<28} {:>10} {:>7} {:>10} {:>10} {:>10} {:>10}\n", "op", "s", "%", "calls", "GFLOP/s", "GB/s",
                       "waiting %");

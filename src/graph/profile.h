@@ -25,6 +25,8 @@ class Profile {
   struct OpTime {
     double seconds = 0, waiting = 0, flops = 0, bytes = 0;  // waiting: of all threads; bytes of inputs and outputs
     int64_t calls = 0;
+
+    void add(const OpTime& other, double share = 1);  // of the other's seconds
   };
   OpTime& op(std::string_view name) { return ops_.try_emplace(std::string(name)).first->second; }
   const std::map<std::string, OpTime>& ops() const { return ops_; }

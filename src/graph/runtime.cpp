@@ -1,16 +1,14 @@
 #include "graph/runtime.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "backend/cpu/kernels.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/math.h"
 
 namespace nmt {
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 constexpr size_t kCachedPlans = 256;
 constexpr int64_t kInputAlign = 256;
@@ -206,11 +204,11 @@ void Runtime::compute(Graph& graph, const Plan& plan, std::span<void* const> inp
     for (size_t o = 0; o < node.outputs.size(); ++o)
       out.push_back({place({step.node, static_cast<int32_t>(o)}), node.outputs[o]});
     if (profile.times_ops) backend_->synchronize();
-    const double start = profile.times_ops ? now() : 0, waited = profile.times_ops ? pool_.waiting() : 0;
+    const double start = profile.times_ops ? seconds_now() : 0, waited = profile.times_ops ? pool_.waiting() : 0;
     backend_->compute(node.op, {*this, in, out, step.scratch < 0 ? nullptr : arena_.data() + step.scratch});
     if (profile.times_ops) {
       backend_->synchronize();
-      step.seconds = now() - start;
+      step.seconds = seconds_now() - start;
       // Some ops count by their inputs' values: those on the host.
       for (size_t i = 0; i < in.size(); ++i)
         if (const Node& from = nodes[static_cast<size_t>(node.inputs[i].node)]; from.input) in[i].data = from.data;

@@ -35,7 +35,7 @@ void visit(State& s, Visit&& field) {
   field("mean-norm", s.mean_norm);
   field("skipped", s.skipped);
   field("skipped-in-row", s.skipped_in_row);
-  field("loss-scaling", s.loss_scale, s.scaled_updates);
+  field("loss-scaling", s.loss_scale.value, s.loss_scale.updates);
   field("due", s.validation_due, s.save_due);
   field("best", s.best);
   field("stalled", s.stalled);
@@ -100,7 +100,7 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
     const auto counts = {p.updates, p.epochs, p.sentences, p.tokens};
     constexpr int64_t kMost = int64_t{1} << 62;  // that a training goes on from without overflow
     sound = std::min(counts) >= 0 && std::max(counts) < kMost && p.seconds >= 0 && state.skipped >= 0 &&
-            state.skipped <= p.updates && state.loss_scale > 0;
+            state.skipped <= p.updates && state.loss_scale.value > 0;
   } catch (const nlohmann::json::exception&) {
   }
   require(sound, "{}: the state of the training is damaged", path);

@@ -6,6 +6,7 @@
 #include "nn/model.h"
 #include "text/batch_stream.h"
 #include "train/amount.h"
+#include "train/loss_scale.h"
 #include "train/optimizer.h"
 
 namespace nmt {
@@ -28,9 +29,7 @@ struct TrainingState {
   int depth_scaling = -1;  // whether --transformer-depth-scaling made the first parameters; -1: not known
   double mean_norm = 0;    // running mean of the gradient's norm
   int64_t skipped = 0, skipped_in_row = 0;
-  // Of --precision f16: what the loss is multiplied by, and the updates since that changed; -1: nothing is scaled.
-  double loss_scale = 1;
-  int64_t scaled_updates = -1;
+  LossScale loss_scale;
   bool validation_due = false, save_due = false;  // before the next update; when an update is sound
   std::map<std::string, double> best;             // by metric
   std::map<std::string, int64_t> stalled;         // validations since the best one, by metric

@@ -23,7 +23,7 @@ Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options
   if (!backends.front()->on_host()) model.transformer.config().validate_for_devices();
   const DType compute = compute_type(options.precision, backends, cpu::has_fast_bf16());
   const size_t n = backends.size();
-  share_ = round_up((model.parameters.size() + static_cast<int64_t>(n) - 1) / static_cast<int64_t>(n), kShareAlign);
+  share_ = round_up(divide_up(model.parameters.size(), static_cast<int64_t>(n)), kShareAlign);
   const auto room = n == 1 ? 0 : static_cast<size_t>(share_) * n;
   auto communicators = n == 1 ? std::vector<std::unique_ptr<cuda::Communicator>>(1) : connect(backends);
   for (size_t i = 0; i < n; ++i) {

@@ -54,7 +54,7 @@ void TrainLog::json(const std::string& line) {
   if (std::fflush(json_) != 0) fail("--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
 }
 
-void TrainLog::update(const TrainingProgress& p, const Update& u) {
+void TrainLog::update(const TrainingProgress& p, const Line& u) {
   bar_.clear();
   log::info("Ep. {} : Up. {} : Sen. {} : Cost {:.8f} : Time {:.2f}s : {:.2f} words/s : gNorm {:.4f} : L.r. {:.4e}",
             p.epoch(), p.updates, with_commas(p.sentences), u.cost, u.seconds, u.tokens_per_second, u.gradient_norm,

@@ -20,7 +20,7 @@ class TrainLog {
   TrainLog(const TrainLog&) = delete;
   TrainLog& operator=(const TrainLog&) = delete;
 
-  struct Update {
+  struct Line {
     double cost;                               // training loss a target token since the last line
     double seconds, tokens_per_second;         // since the last line
     double gradient_norm, learning_rate;       // of this update
@@ -28,7 +28,7 @@ class TrainLog {
     double padded_share;                       // of a padded layout that would be padding, in [0, 1)
     std::map<std::string, double> part_norms;  // of this update's gradient by part of the model, where asked for
   };
-  void update(const TrainingProgress& progress, const Update& line);
+  void update(const TrainingProgress& progress, const Line& line);
   // stalled: validations since the best one, 0 for a new best.
   void validation(const TrainingProgress& progress, const std::string& metric, double value, int64_t stalled);
   // kind: "epoch", "save", "loss-scale" or "warning"; a warning is one in the text log, too.

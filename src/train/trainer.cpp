@@ -1,12 +1,12 @@
 #include "train/trainer.h"
 
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <tuple>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
@@ -23,10 +23,7 @@ namespace {
 volatile std::sig_atomic_t stop_signal = 0;
 void on_signal(int number) { stop_signal = number; }
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 constexpr size_t kBatchesAhead = 8;
-constexpr double kFirstLossScale = 65536;
 
 }  // namespace
 
@@ -72,11 +69,11 @@ std::span<const float> Trainer::served_values() {
 void Trainer::load_data() {
   require(!options_.data.train_sets.empty(), "--train-sets is missing (see --help)");
   if (!options_.valid_sets.empty()) validator_ = std::make_unique<Validator>(options_, source_, target_);
-  const double start = now();
+  const double start = seconds_now();
   corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, replicas_->first().pool().size());
   const auto& c = corpus_->counts();
   log::info("training data: {} pairs of {}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
-            with_commas(c.read), with_commas(c.source_words), with_commas(c.target_words), now() - start);
+            with_commas(c.read), with_commas(c.source_words), with_commas(c.target_words), seconds_now() - start);
 }
 
 // Fingerprint of what cuts an epoch into batches; a position in the data holds for these alone.
@@ -130,14 +127,7 @@ void Trainer::start_or_resume() {
     start();
   }
   if (validator_) state_.validation = validator_->fingerprint();
-  // Also where a run of another precision is gone on with.
-  if (!scales_loss()) {
-    state_.loss_scale = 1;
-    state_.scaled_updates = -1;
-  } else if (state_.scaled_updates < 0) {
-    state_.loss_scale = kFirstLossScale;
-    state_.scaled_updates = 0;
-  }
+  state_.loss_scale.start(scales_loss());
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
   auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
@@ -173,21 +163,8 @@ std::vector<Batch> Trainer::next_batches(Step& step) {
 
 // Each batch of an update draws dropout masks of its own.
 void Trainer::accumulate(const std::vector<Batch>& batches, const Step& step) {
-  replicas_->accumulate(batches, step.tokens, state_.progress.updates * options_.optimizer_delay, state_.loss_scale);
-}
-
-// Dynamic loss scaling (Micikevicius et al. 2018, section 3.2): as large as it may be without gradients beyond float16.
-void Trainer::adapt_loss_scale(const Update& update) {
-  constexpr int64_t kPatience = 2000;  // updates
-  auto& s = state_;
-  const bool overflowed = !std::isfinite(update.norm);
-  if (overflowed && s.loss_scale > 1)
-    s.loss_scale /= 2;
-  else if (!overflowed && ++s.scaled_updates >= kPatience)
-    s.loss_scale *= 2;
-  else
-    return;
-  s.scaled_updates = 0;
+  replicas_->accumulate(batches, step.tokens, state_.progress.updates * options_.optimizer_delay,
+                        state_.loss_scale.value);
 }
 
 Update Trainer::settle(size_t left) {
@@ -203,17 +180,16 @@ Update Trainer::settle(size_t left) {
         sums->cost_tokens += step.tokens;
       }
     s.mean_norm = update.mean_norm;
-    const double scale = s.loss_scale;
-    if (scales_loss()) adapt_loss_scale(update);
+    const bool beyond_float16 = s.loss_scale.adapt(!std::isfinite(update.norm));
     if (update.made) {
       s.skipped_in_row = 0;
       continue;
     }
     ++s.skipped;
-    if (s.loss_scale < scale) {
+    if (beyond_float16) {
       log_.event(s.progress, "loss-scale",
                  fmt::format("update {} skipped: gradients beyond float16; the loss scale is {} now", step.number,
-                             s.loss_scale));
+                             s.loss_scale.value));
       continue;
     }
     ++s.skipped_in_row;
@@ -404,9 +380,9 @@ void Trainer::train() {
   state_.validation_due = state_.validation_due && validator_ != nullptr;
   if (state_.validation_due) do_what_is_due(false, true);  // a signal has put it off
   for (bool ends = reached_end() || stalled(); !ends;) {
-    double since = now();
+    double since = seconds_now();
     const auto clock = [&] {
-      const double time = now();
+      const double time = seconds_now();
       count_seconds(time - std::exchange(since, time));
     };
     const TrainingProgress& p = state_.progress;
@@ -426,7 +402,7 @@ void Trainer::train() {
     const bool saves = save_every_.crossed(before, p);
     auto norms = shows && options_.log_gradients ? part_norms() : std::map<std::string, double>();
     UpdateRule rule = update_rule(options_, p.updates);
-    rule.loss_scale = state_.loss_scale;
+    rule.loss_scale = state_.loss_scale.value;
     replicas_->update(rule);  // the gradients are gone now
     step.number = p.updates;
     begun_.push_back(step);

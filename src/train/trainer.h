@@ -59,7 +59,6 @@ class Trainer {
   void count(const Step& step);
   void count_seconds(double seconds);
   bool scales_loss() const { return options_.precision == "f16"; }
-  void adapt_loss_scale(const Update& update);
   Update settle(size_t left = 0);  // waits for updates till only so many are under way; the last one's outcome
   void display(const Update& update, std::map<std::string, double> part_norms);
   void report_epoch();

@@ -1,15 +1,16 @@
 // What nmt-train tells about a training: --log-gradients, epochs, --dry-run and --dump-plan.
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 
 #include <malloc.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "train/tasks.h"
 #include "train/trainer.h"
 
 namespace nmt {
@@ -57,7 +58,8 @@ double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20);
 std::map<std::string, double> Trainer::part_norms() {
   std::map<std::string, double> squares;
   for (const auto& e : model_->parameters.entries()) {
-    // encoder.0.feed_forward.inner.weight belongs to encoder.0.feed_forward, source.embedding to source.
+    // encoder.0.feed_forward.inner.weight belongs to encoder.0.feed_forward, source_embedding.weight to
+    // source_embedding.
     const auto dot = [&](size_t from) { return std::min(e.name.find('.', from), e.name.size()); };
     const size_t number = dot(0) + 1;
     const bool in_layer = number < e.name.size() && std::isdigit(static_cast<unsigned char>(e.name[number])) != 0;
@@ -65,7 +67,7 @@ std::map<std::string, double> Trainer::part_norms() {
     const double norm = replicas_->gradient_norm(e.offset, e.shape.elements());
     squares[part] += norm * norm;
   }
-  for (auto& [part, value] : squares) value = std::sqrt(value) / state_.loss_scale;
+  for (auto& [part, value] : squares) value = std::sqrt(value) / state_.loss_scale.value;
   return squares;
 }
 
@@ -110,11 +112,11 @@ void Trainer::dry_run() {
   Step step;
   step.tokens = largest.target_words();
   for (int pass = 0; pass < 2; ++pass) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = seconds_now();
     accumulate({largest}, step);
     replicas_->update(still);
     replicas_->outcome();
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    seconds = seconds_now() - start;
   }
   const double rate = static_cast<double>(step.tokens) / seconds;
   fmt::print("parameters: {}\n", with_commas(n));

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "tests/catch.h"
+#include "train/tasks.h"
 #include "train/train_log.h"
 #include "train/train_options.h"
 #include "train/valid_metrics.h"
