@@ -70,6 +70,8 @@ parse --max-length 3 --output cut < odd 2> log
 grep -o 'warning.*cut after.*' log | sed 's/ [^ ]* takes all/ N takes all/'
 "$NMT_BIN/nmt-vocab" linearise --trees cut --words back --output tokens.back
 cmp words back && echo "the words are all there"
+parse --quiet --max-length 3 --trees tokens --output cut.tokens < odd
+"$NMT_BIN/nmt-vocab" delinearise --words odd --input cut.tokens 2> /dev/null | cmp - cut && echo "tokens are the same trees"
 
 echo "# errors"
 try() {

@@ -134,16 +134,20 @@ void require_same(const Vocab& a, const std::string& a_name, const Vocab& b, con
   user_error("{} split text differently (same entries, other scores or settings)", differ);
 }
 
-// A tree in brackets, over the words of its line; those that were cut from it join the last constituent.
-std::string tree_text(const std::string& tokens, const std::string& line) {
+// A tree over the words of its line; those that were cut from it join the last constituent.
+std::string tree_text(const std::string& tokens, const std::string& line, bool brackets) {
+  if (!brackets && tree_fault(tokens, line).empty()) return tokens;
   const auto tree = delinearise(tokens, split_words(line));
-  return tree ? tree->text() : "";
+  if (!tree) return "";
+  return brackets ? tree->text() : linearise(*tree);
 }
 
-// source: the line, for trees in brackets; else null.
+// source: the line, for trees of its words; else null.
 std::string line_text(const DecodeOptions& options, int64_t number, std::span<const Translation> translations,
                       const std::string* source) {
-  const auto text_of = [&](const Translation& t) { return source != nullptr ? tree_text(t.text, *source) : t.text; };
+  const auto text_of = [&](const Translation& t) {
+    return source != nullptr ? tree_text(t.text, *source, options.trees == "brackets") : t.text;
+  };
   const Translation& best = translations.front();
   if (!options.score_targets.empty()) return fmt::format("{:.6f}\t{:.6f}\n", best.log_probability, best.score);
   if (options.scores) return fmt::format("{:.6f}\t{:.6f}\t{}\n", best.log_probability, best.score, text_of(best));
@@ -283,7 +287,6 @@ void decode(DecodeOptions options, Options& declared) {
   if (options.attention.wanted())
     attention.emplace(options.attention, scorers[0], runtime, *vocabularies.source, *vocabularies.target);
 
-  const bool brackets = options.search.trees != nullptr && options.trees == "brackets" && !targets;
   std::vector<IdPair> pairs;  // whose attention is not written yet
   Progress progress(options.quiet);
   const int64_t expected = progress.shown() ? count_lines(options.input) : 0;
@@ -292,8 +295,9 @@ void decode(DecodeOptions options, Options& declared) {
   std::vector<std::string> lines;  // that are translated together
   int64_t before = 0;              // lines
   const auto sink = [&](int64_t number, std::span<const Translation> translations) {
+    const bool of_words = options.search.trees != nullptr;
     output.write(
-        line_text(options, number, translations, brackets ? &lines[static_cast<size_t>(number - before)] : nullptr));
+        line_text(options, number, translations, of_words ? &lines[static_cast<size_t>(number - before)] : nullptr));
     output.send();
     if (attention) pairs.push_back(translations.front().ids);
     const double done = static_cast<double>(number + 1), seconds = elapsed();
