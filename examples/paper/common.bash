@@ -35,7 +35,8 @@ kept() {
 # average_last N PREFIX: the mean of the last N checkpoints of PREFIX.safetensors, or of all where there are fewer, as
 # PREFIX.avg.safetensors.
 average_last() {
-  local there
-  there=$(kept "$2" | wc -l)
-  "$bin/nmt-average" --last $((there < $1 ? there : $1)) --model "$2.safetensors" --output "$2.avg.safetensors"
+  local last
+  mapfile -t last < <(kept "$2" | tail -n "$1")
+  [ ${#last[@]} -gt 0 ] || fail "$2.safetensors has no checkpoints beside it: train with --save-freq"
+  "$bin/nmt-average" --output "$2.avg.safetensors" "${last[@]}"
 }
