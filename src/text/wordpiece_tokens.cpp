@@ -11,8 +11,9 @@
 namespace nmt {
 namespace {
 
+// BERT's white space: some control characters, and all separators, those of lines and paragraphs too.
 bool is_blank(char32_t c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || u_charType(c) == U_SPACE_SEPARATOR;
+  return c == '\t' || c == '\n' || c == '\r' || (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_Z_MASK) != 0;
 }
 
 bool is_dropped(char32_t c) {

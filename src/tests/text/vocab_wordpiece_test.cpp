@@ -81,6 +81,7 @@ std::vector<std::string> reference_pieces(Words words, size_t steps) {
 TEST_CASE("WordPiece: the basic words of a text") {
   CHECK(words_of("Wie geht's?  3.5%") == std::vector<std::string>{"Wie", "geht", "'", "s", "?", "3", ".", "5", "%"});
   CHECK(words_of("a\u00a0b\u0085c\u200bd\uFFFD\te") == std::vector<std::string>{"a", "bcd", "e"});
+  CHECK(words_of("a\u2028b\u2029c\u3000d") == std::vector<std::string>{"a", "b", "c", "d"});
   CHECK(words_of("東京tower") == std::vector<std::string>{"東", "京", "tower"});
   CHECK(words_of("„Ja“–5€ $x^2") == std::vector<std::string>{"„", "Ja", "“", "–", "5€", "$", "x", "^", "2"});
   CHECK(words_of("ÄÉ", {.lowercase = true, .strip_accents = false}) == std::vector<std::string>{"äé"});
@@ -101,7 +102,7 @@ TEST_CASE("WordPiece: words are joined as text is written") {
 
 TEST_CASE("WordPiece: splitting into basic words and joining them are inverse on any text") {
   Random random(7);
-  const std::u32string alphabet = U"aB1 \t.,:!?()[]{}\"'“”„«»-–/#@$%&*^_äé東京한\u200b\u00a0½€¿";
+  const std::u32string alphabet = U"aB1 \t.,:!?()[]{}\"'“”„«»-–/#@$%&*^_äé東京한\u200b\u00a0\u2028½€¿";
   for (int i = 0; i < 3000; ++i) {
     std::u32string text;
     for (uint64_t n = random.below(12); n > 0; --n) text.push_back(alphabet[random.below(alphabet.size())]);
