@@ -71,18 +71,19 @@ std::span<const VocabType> vocab_types() {
   static const VocabType types[] = {
       {"bpe", kLibrary, SentencePieceVocab::recognises, load<SentencePieceVocab>, train_library, library_options},
       {"unigram", kLibrary, SentencePieceVocab::recognises, load<SentencePieceVocab>, train_library, library_options},
-      {"wordpiece",
-       "a vocab.txt with the line [UNK]",
-       WordPieceVocab::recognises,
-       load<WordPieceVocab>,
-       train_basic_words,
-       {"character-coverage", "lowercase"}},
+      // Before wordpiece, as [UNK] may be one of the words.
       {"words",
        "a file that begins with #nmt-words",
        WordsVocab::recognises,
        load<WordsVocab>,
        train_words,
        {"lowercase", "min-count", "join-bpe", "merges"}},
+      {"wordpiece",
+       "a vocab.txt with the line [UNK]",
+       WordPieceVocab::recognises,
+       load<WordPieceVocab>,
+       train_basic_words,
+       {"character-coverage", "lowercase"}},
   };
   return types;
 }

@@ -41,7 +41,8 @@ struct VocabType {
   bool takes(std::string_view option) const;
 };
 
-std::span<const VocabType> vocab_types();  // the table of all of them
+// The table of all of them. A file is of the first that recognises it.
+std::span<const VocabType> vocab_types();
 
 // The names of the types that take this option, "a, b and c"; empty: it is one of every type.
 std::string types_that_take(std::string_view option);

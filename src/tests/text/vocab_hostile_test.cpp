@@ -103,8 +103,8 @@ TEST_CASE("damaged vocabularies are described in one line") {
   const std::string header = "#nmt-words 1 words=3 merges=1 join=1 lowercase=0 attached=1\n";
   CHECK(error("") == "v is empty, not a vocabulary");
   CHECK(error("hello\nworld\n") ==
-        "v is not a vocabulary: expected a SentencePiece model, or a vocab.txt with the line [UNK], or a file that "
-        "begins with #nmt-words");
+        "v is not a vocabulary: expected a SentencePiece model, or a file that begins with #nmt-words, or a "
+        "vocab.txt with the line [UNK]");
   CHECK(error("[UNK]\r\r\n</s>\n") == "v has no unknown piece: add a line [UNK]");
   CHECK(error(header + "<unk>\n</s>\nx\t3\na") == "v is cut off or damaged: it ends after 0 of 1 merges");
   CHECK(error(header + "<unk>\n</s>\n") == "v is cut off or damaged: it ends after 2 of 3 words");

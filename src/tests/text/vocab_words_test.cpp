@@ -24,6 +24,13 @@ TEST_CASE("words: white space separates, counts decide, ties go by bytes") {
   CHECK(train_vocab(settings).vocab->size() == 5);
 }
 
+TEST_CASE("words: a file's header tells its kind, whatever its words are") {
+  const auto vocab = Vocab::from_bytes(
+      "#nmt-words 1 words=4 merges=0 join=0 lowercase=0 attached=1\n<unk>\n</s>\n[UNK]\n[SEP]\n", "v");
+  CHECK(vocab->type() == "words");
+  CHECK(vocab->encode("[UNK] other") == ids({2, 0}));
+}
+
 TEST_CASE("words: lower case by Unicode, in training and encoding") {
   TempFolder folder;
   write_lines(folder / "t", {"ÄRGER Straße ärger"});
