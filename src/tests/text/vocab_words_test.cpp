@@ -105,7 +105,9 @@ TEST_CASE("merges files that are none are refused with file and line") {
   CHECK(load({"#version: 0.3", "a b"}) == path + ":1: unknown version of a merges file (0.1 and 0.2 are known)");
   CHECK(load({"#version: 0.2", "a b", "a b c"}) ==
         path + ":3: expected a merge `left right` of subword-nmt, found 3 parts");
-  CHECK(load({"#version: 0.2", "a b", ""}) == path + ":3: expected a merge `left right` of subword-nmt, found 0 parts");
+  CHECK(load({"#version: 0.2", "a b", "", " ", "c d", ""}) ==
+        path + ":3: expected a merge `left right` of subword-nmt, found 0 parts");
+  CHECK(load({"#version: 0.2", "a b", "", " "}) == "no error");
   CHECK(load({"#version: 0.2", "a \xff"}) == path + ":2: not valid UTF-8");
   CHECK(load({"#version: 0.2"}) == path + " holds no merges");
 }
