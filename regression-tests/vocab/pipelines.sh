@@ -38,6 +38,10 @@ for type in bpe unigram wordpiece words; do
   diff a.de text > difference && echo "round trip: the same"
   [ $type = wordpiece ] && cat difference
 done
+echo "== white space inside pieces is kept"
+printf 'a\vb c\fd\n%.0s' {1..20} > blanks
+nmt --type bpe --size 11 --normalization identity --character-coverage 1 --train-sets blanks --output v.blanks
+nmt encode --vocab v.blanks < blanks | nmt decode --vocab v.blanks | cmp - blanks && echo "round trip: the same"
 echo "== separate vocabularies, a sample"
 nmt --type words --train-sets a.en --output v.en
 nmt --type words --train-sets a.de --output v.de --max-train-lines 2 --seed 3

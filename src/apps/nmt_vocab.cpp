@@ -101,7 +101,7 @@ void decode(const Streams& streams, bool ids, bool join) {
   const auto vocab = Vocab::load(streams.vocab);
   streams.run([&](const std::string& line, int64_t number) {
     std::vector<int32_t> pieces;
-    for (const std::string_view token : split_words(line)) {
+    for (const std::string_view token : split_words(line, ids ? kAsciiSpaces : " ")) {  // pieces may hold other spaces
       const int32_t id = ids ? parse_id(token, streams.where(number)) : vocab->find(token);
       require(id >= 0 && id < vocab->size(), "{}: '{}' is not {} of {}", streams.where(number), token,
               ids ? "a piece id" : "a piece", streams.vocab);

@@ -5,8 +5,9 @@
 
 namespace nmt {
 
-// Words of a text: separated by ASCII white space (space, tab, carriage return, vertical tab, form feed, newline), none
-// empty. The results are parts of `text`.
-std::vector<std::string_view> split_words(std::string_view text);
+constexpr std::string_view kAsciiSpaces = " \t\r\n\v\f";
+
+// Words of a text, separated by any of these characters, none empty. The results are parts of `text`.
+std::vector<std::string_view> split_words(std::string_view text, std::string_view separators = kAsciiSpaces);
 
 }  // namespace nmt
