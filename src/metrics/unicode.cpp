@@ -52,8 +52,13 @@ std::string_view strip_right(std::string_view text) {
 }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
+  std::string replaced;
+  size_t begin = 0;
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, begin)) {
+    replaced.append(text, begin, at - begin).append(to);
+    begin = at + from.size();
+  }
+  if (begin > 0) text = replaced.append(text, begin);
 }
 
 }  // namespace nmt::metrics

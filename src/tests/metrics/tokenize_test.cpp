@@ -30,6 +30,20 @@ TEST_CASE("white space is Python's") {
   CHECK(split_at_spaces("\xe2\x80") == std::vector<std::string_view>{"\xe2\x80"});  // cut off
 }
 
+TEST_CASE("each part is replaced once, in time that grows with the text") {
+  const auto replaced = [](std::string text, std::string_view from, std::string_view to) {
+    replace_all(text, from, to);
+    return text;
+  };
+  CHECK(replaced("aXXbXc", "X", "XX") == "aXXXXbXXc");
+  CHECK(replaced("ababa", "aba", "") == "ba");
+  CHECK(replaced("plain", "X", "Y") == "plain");
+  CHECK(replaced("", "X", "Y").empty());
+  std::string text;
+  for (int i = 0; i < 4'000'000; ++i) text += "&quot;";  // beyond a test's time where the rest is moved each time
+  CHECK(replaced(text, "&quot;", "\"") == std::string(4'000'000, '"'));
+}
+
 TEST_CASE("lower case is Unicode's, of no language") {
   CHECK(lowercase("ÄSS ΟΔΟΣ, ΣΑΣ.") == "äss οδος, σας.");
   CHECK(lowercase("İI") == "i\u0307i");
