@@ -155,7 +155,11 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
     totals_.source_tokens += static_cast<int64_t>(sources.back().size());
     totals_.target_tokens += static_cast<int64_t>(translations.back().size());
   }
-  const auto order = by_falling_length(sources);
+  auto order = by_falling_length(sources);
+  const auto blank = [&](size_t i) { return sources[i].empty() && translations[i].empty(); };
+  for (const size_t i : order)
+    if (blank(i)) results.put(i, {{"", 0, 0}});
+  std::erase_if(order, blank);
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     std::vector<IdPair> pairs;
     size_t words = 0;

@@ -45,6 +45,7 @@ class LineTranslator {
   void translate(std::span<const std::string> lines, const Sink& sink, const std::function<void()>& meanwhile = {});
 
   // The same for given translations (as many as lines): one Translation each, the given text as the vocabulary sees it.
+  // Of a line without text the empty one has log P 0 here, too.
   void score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink);
 
   static constexpr int64_t kNamed = 3;  // lines of each kind of warning; others are only counted

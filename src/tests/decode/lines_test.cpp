@@ -72,7 +72,8 @@ TEST_CASE("long lines are cut, and lines of odd bytes are translated") {
 
 TEST_CASE("given translations are scored in order") {
   Fixture f;
-  const std::vector<std::string> lines = {"w3 w4 w5 w6", "", "w7", "w8 w9"}, targets = {"w2", "w3 w4", "", "w8 w8 w8"};
+  const std::vector<std::string> lines = {"w3 w4 w5 w6", "", "w7", "w8 w9", " \t "};
+  const std::vector<std::string> targets = {"w2", "w3 w4", "", "w8 w8 w8", ""};
   LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.sentences = 2}, "test");
   std::vector<double> sums;
   translator.score(lines, targets, [&](int64_t number, std::span<const Translation> t) {
@@ -82,7 +83,10 @@ TEST_CASE("given translations are scored in order") {
     CHECK(t[0].score == Approx(t[0].log_probability / length));
     sums.push_back(t[0].log_probability);
   });
-  REQUIRE(sums.size() == 4);
+  REQUIRE(sums.size() == 5);
+  CHECK(sums[1] < 0);
+  CHECK(sums[2] < 0);
+  CHECK(sums[4] == 0);  // as where it is translated
   const std::vector<IdPair> pair = {{{8, 9, 1}, {8, 8, 8, 1}}};
   const auto scores = f.decoder.score(pair)[0];
   CHECK(sums[3] == Approx(std::accumulate(scores.begin(), scores.end(), 0.0)).epsilon(1e-5));
