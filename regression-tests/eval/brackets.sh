@@ -38,6 +38,8 @@ awk '{ print "(S (NN other) (NN words))" }' long > other
 try --reference long --hypothesis other
 printf 'MAX_ERROR 20\n' > patient.prm
 try --reference long --hypothesis other --params patient.prm --score-only 2>&1 | tail -n 2
+printf 'MAX_ERROR 2147483647\n' > endless.prm
+try --reference long --hypothesis other --params endless.prm --score-only 2>&1 | tail -n 2
 head -n 3 gold > short
 try --reference gold --hypothesis short
 try --reference gold gold --hypothesis test

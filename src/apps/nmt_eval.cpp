@@ -151,7 +151,8 @@ std::vector<SentenceBrackets> compare_sentences(const std::string& path, const L
     if (sentences.back().status != SentenceBrackets::kError) continue;
     log::warn("{}:{} against {}:{}: not scored: {}", input_name(path), i + 1, input_name(reference_path), i + 1,
               sentences.back().error);
-    require(++errors <= parameters.max_errors + 1,
+    ++errors;
+    require(errors - 1 <= parameters.max_errors,
             "{}: {} sentences cannot be scored; are these trees of the reference's sentences? MAX_ERROR in --params "
             "allows for more",
             input_name(path), errors);
