@@ -65,7 +65,7 @@ void register_typed(DType t) {
   const auto size = static_cast<int64_t>(size_of(t));
   const auto name = [&](const char* kernel) { return std::string(kernel) + "/" + std::string(name_of(t)); };
   const auto streams = [&](int64_t n) { return Work{kElements, n * kElements * size}; };
-  const Dropout none, some{.rate = 0.1f, .op = 1, .step = 2, .seed = 3};
+  const Dropout none, some{.rate = 0.1f, .site = 1, .step = 2, .seed = 3};
   static std::vector<float> scale(kWidth, 1), bias(kWidth, 0), stats(2 * kRows, 1), dscale(kWidth), dbias(kWidth);
   static std::vector<int32_t> ids(kRows), positions(kRows), order(kRows);
   for (size_t r = 0; r < ids.size(); ++r) {
@@ -149,7 +149,7 @@ void register_typed(DType t) {
 
 void register_others() {
   bench("dropout_mask", {kElements, kElements}, [] {
-    const Dropout d{.rate = 0.1f, .op = 1, .step = 2, .seed = 3};
+    const Dropout d{.rate = 0.1f, .site = 1, .step = 2, .seed = 3};
     cpu::dropout_mask(d, 0, kElements, static_cast<uint8_t*>(tensor(DType::kBF16, 1)));
   });
   bench("convert/f32_to_bf16", {kElements, 6 * kElements},

@@ -94,9 +94,9 @@ class Graph {
   void* place(Expr of) const;  // the same where it was computed
   float scalar(Expr of) const { return *data<float>(of); }
 
-  // Dropout draws its mask from (seed, step, place): places are numbered in the order of the calls.
-  uint32_t next_dropout_place() { return dropout_places_++; }
-  uint32_t dropout_places() const { return dropout_places_; }
+  // Dropout draws its mask from (seed, step, site): sites are numbered in the order of the calls.
+  uint32_t next_dropout_site() { return dropout_sites_++; }
+  uint32_t dropout_sites() const { return dropout_sites_; }
 
   Runtime& runtime() { return runtime_; }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -114,7 +114,7 @@ class Graph {
   Runtime& runtime_;
   std::span<const FusionRule> rules_;
   size_t fused_nodes_ = 0;
-  uint32_t dropout_places_ = 0;
+  uint32_t dropout_sites_ = 0;
   std::vector<Node> nodes_;
   std::vector<std::vector<Value>> gradients_;  // by node and output
   std::vector<void*> places_;                  // of the last run: by node, where its outputs begin

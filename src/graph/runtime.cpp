@@ -128,7 +128,7 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
   graph.downloaded_.clear();
   place_results(graph, plan);
   // Dropout draws another mask in each run; and what is timed op by op is begun op by op.
-  if (on_host || profile.times_ops || graph.dropout_places() > 0) {
+  if (on_host || profile.times_ops || graph.dropout_sites() > 0) {
     compute(graph, plan, inputs);
   } else {
     auto& run = run_of(made, graph, inputs);

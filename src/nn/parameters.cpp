@@ -50,7 +50,7 @@ Expr Leaves::joined(std::initializer_list<std::string> names) {
 
 float Leaves::dropout_rate(double rate, const std::string& name) {
   if (!train_ || rate == 0) return 0;
-  places_.push_back({name, graph_.dropout_places(), static_cast<float>(rate)});
+  sites_.push_back({name, graph_.dropout_sites(), static_cast<float>(rate)});
   return static_cast<float>(rate);
 }
 

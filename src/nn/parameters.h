@@ -68,17 +68,17 @@ class Leaves {
   // Matrices [n_i, k] declared one after another, as one [sum of n_i, k].
   Expr joined(std::initializer_list<std::string> names);
 
-  // x, or in training dropout(x) at a place that goes by this name (masks can be looked up by it).
+  // x, or in training dropout(x) at a site that goes by this name (masks can be looked up by it).
   Expr dropout(Expr x, double rate, const std::string& name);
-  // Notes that the next place drawn from the graph goes by this name; returns the rate to use (0 outside training).
+  // Notes that the next site drawn from the graph goes by this name; returns the rate to use (0 outside training).
   float dropout_rate(double rate, const std::string& name);
 
-  struct Place {
+  struct Site {
     std::string name;
-    uint32_t place;
+    uint32_t number;
     float rate;
   };
-  const std::vector<Place>& places() const { return places_; }
+  const std::vector<Site>& sites() const { return sites_; }
 
   // x, which can be asked for by this name when the graph has been built.
   Expr named(std::string name, Expr x);
@@ -89,7 +89,7 @@ class Leaves {
   Parameters& parameters_;
   bool train_;
   std::map<std::pair<int64_t, size_t>, Expr> leaves_;  // by offset of the first and number of matrices
-  std::vector<Place> places_;
+  std::vector<Site> sites_;
   std::vector<std::pair<std::string, Expr>> named_;
 };
 

@@ -13,7 +13,7 @@
 namespace nmt {
 Expr additive_attention(Expr q, Expr k, Expr v, Expr w, const Segments& s, KeyMask mask, float rate) {
   Graph& g = q.graph();
-  return g.append(AdditiveAttention{mask, rate, rate > 0 ? g.next_dropout_place() : 0},
+  return g.append(AdditiveAttention{mask, rate, rate > 0 ? g.next_dropout_site() : 0},
                   {q, k, v, w, s.query_begin, s.key_begin, s.weight_begin});
 }
 
@@ -51,7 +51,7 @@ Attention AdditiveAttention::describe(const Launch& l) const {
           .d_v = static_cast<int>(values / heads),
           .scale = 1,
           .mask = mask,
-          .dropout = dropout_of(l.runtime, rate, place),
+          .dropout = dropout_of(l.runtime, rate, site),
           .q_stride = keys,
           .k_stride = keys,
           .v_stride = values,

@@ -21,7 +21,7 @@ struct AdditiveAttention {
   static constexpr std::string_view kName = "additive_attention";
   KeyMask mask;
   float rate;
-  uint32_t place;
+  uint32_t site;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;

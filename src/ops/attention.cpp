@@ -80,7 +80,7 @@ Attention AttentionOp::describe(const Launch& l) const {
           .d_v = d_v,
           .scale = scale,
           .mask = mask,
-          .dropout = dropout_of(l.runtime, rate, place),
+          .dropout = dropout_of(l.runtime, rate, site),
           .q_stride = l.in[0].shape()[1],
           .k_stride = l.in[1].shape()[1],
           .v_stride = l.in[2].shape()[1],

@@ -40,7 +40,7 @@ struct AttentionOp {
   int q_column, k_column, v_column;
   float scale;
   float rate;
-  uint32_t place;
+  uint32_t site;
   KeyMask mask;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;

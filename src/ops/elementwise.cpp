@@ -28,10 +28,10 @@ Expr scale(Expr x, float factor) { return x.graph().append(Scale{factor}, {x}); 
 Expr cast(Expr x, DType dtype) { return x.dtype() == dtype ? x : x.graph().append(Cast{dtype}, {x}); }
 Expr relu_gradient(Expr y, Expr dy) { return y.graph().append(UnaryGradient{UnaryKind::kRelu}, {y, dy}); }
 
-Expr dropout(Expr x, float rate) { return rate == 0 ? x : dropout(x, rate, x.graph().next_dropout_place()); }
-Expr dropout(Expr x, float rate, uint32_t place) {
+Expr dropout(Expr x, float rate) { return rate == 0 ? x : dropout(x, rate, x.graph().next_dropout_site()); }
+Expr dropout(Expr x, float rate, uint32_t site) {
   check(rate >= 0 && rate < 1, "dropout: the rate {} is not in [0, 1)", rate);
-  return rate == 0 ? x : x.graph().append(DropoutOp{rate, place}, {x});
+  return rate == 0 ? x : x.graph().append(DropoutOp{rate, site}, {x});
 }
 
 std::vector<Spec> Unary::infer(std::span<const Spec> in) const { return like(kName, in[0]); }
@@ -104,16 +104,16 @@ void Cast::cpu(const Launch& l) const {
   });
 }
 
-Dropout dropout_of(const Runtime& runtime, float rate, uint32_t place) {
-  return {rate, place, runtime.step, runtime.seed};
+Dropout dropout_of(const Runtime& runtime, float rate, uint32_t site) {
+  return {.rate = rate, .site = site, .step = runtime.step, .seed = runtime.seed};
 }
 
 std::vector<Spec> DropoutOp::infer(std::span<const Spec> in) const { return like(kName, in[0]); }
 
-void DropoutOp::backward(Backprop& b) const { b.add(0, dropout(b.gradient(), rate, place)); }
+void DropoutOp::backward(Backprop& b) const { b.add(0, dropout(b.gradient(), rate, site)); }
 
 void DropoutOp::cpu(const Launch& l) const {
-  const auto d = dropout_of(l.runtime, rate, place);
+  const auto d = dropout_of(l.runtime, rate, site);
   over_elements(l, [&](int64_t begin, int64_t end) {
     cpu::dropout(l.out[0].dtype(), d, begin, end, l.in[0].data, l.out[0].data);
   });

@@ -13,10 +13,10 @@ Expr multiply(Expr a, Expr b);     // element by element; equal shapes and dtype
 Expr scale(Expr x, float factor);  // factor * x
 Expr cast(Expr x, DType dtype);    // rounded to nearest even
 
-// Inverted dropout at a place of its own; rate 0 is x itself.
+// Inverted dropout at a site of its own; rate 0 is x itself.
 Expr dropout(Expr x, float rate);
-// The same with a place drawn before: the mask is a function of (seed, step, place, element).
-Expr dropout(Expr x, float rate, uint32_t place);
+// The same at a site drawn before: the mask is a function of (seed, step, site, element).
+Expr dropout(Expr x, float rate, uint32_t site);
 
 Expr relu_gradient(Expr y, Expr dy);  // from the output
 
@@ -87,7 +87,7 @@ struct Cast {
 struct DropoutOp {
   static constexpr std::string_view kName = "dropout";
   float rate;
-  uint32_t place;
+  uint32_t site;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
@@ -98,7 +98,7 @@ struct DropoutOp {
   bool operator==(const DropoutOp&) const = default;
 };
 
-// The kernels' description of a place's mask in the runtime's current step.
-Dropout dropout_of(const Runtime& runtime, float rate, uint32_t place);
+// The kernels' description of a site's mask in the runtime's current step.
+Dropout dropout_of(const Runtime& runtime, float rate, uint32_t site);
 
 }  // namespace nmt

@@ -41,7 +41,7 @@ void Cast::cuda(const Launch& l) const {
 
 void DropoutOp::cuda(const Launch& l) const {
   const Tensor& y = l.out[0];
-  cuda::dropout(CudaBackend::of(l).stream(), y.dtype(), dropout_of(l.runtime, rate, place), y.elements(), l.in[0].data,
+  cuda::dropout(CudaBackend::of(l).stream(), y.dtype(), dropout_of(l.runtime, rate, site), y.elements(), l.in[0].data,
                 y.data);
 }
 

@@ -11,7 +11,7 @@ namespace nmt {
 
 Expr embed(Expr table, Expr ids, Expr encodings, Expr positions, float factor, float rate) {
   Graph& g = table.graph();
-  return g.append(Embed{g.runtime().compute(), factor, rate, rate > 0 ? g.next_dropout_place() : 0},
+  return g.append(Embed{g.runtime().compute(), factor, rate, rate > 0 ? g.next_dropout_site() : 0},
                   {table, ids, encodings, positions});
 }
 
@@ -26,7 +26,7 @@ std::vector<Spec> Embed::infer(std::span<const Spec> in) const {
 void Embed::backward(Backprop& b) const {
   const auto differentiate = [&](int table, int rows, float times) {
     if (b.wants(table))
-      b.graph().append(EmbedGradient{b.input(table).shape()[0], times, rate, place}, {b.gradient(), b.input(rows)},
+      b.graph().append(EmbedGradient{b.input(table).shape()[0], times, rate, site}, {b.gradient(), b.input(rows)},
                        {b.sink(table)});
   };
   differentiate(0, 1, factor);
@@ -42,7 +42,7 @@ void Embed::cpu(const Launch& l) const {
           "embed: id {} or position {} is out of range", ids[r], positions[r]);
   l.runtime.pool().parallel_for(rows, 32, [&](int64_t begin, int64_t end) {
     cpu::embed(dtype, {begin, end}, width, l.in[0].as<float>(), ids, l.in[2].as<float>(), positions, factor,
-               dropout_of(l.runtime, rate, place), l.out[0].data);
+               dropout_of(l.runtime, rate, site), l.out[0].data);
   });
 }
 
@@ -69,7 +69,7 @@ void EmbedGradient::cpu(const Launch& l) const {
   borders.push_back(rows);
   l.runtime.pool().parallel_for(static_cast<int64_t>(borders.size()) - 1, 1, [&](int64_t begin, int64_t end) {
     cpu::embed_backward(l.in[0].dtype(), {borders[static_cast<size_t>(begin)], borders[static_cast<size_t>(end)]},
-                        width, l.in[0].data, ids, order.data(), factor, dropout_of(l.runtime, rate, place),
+                        width, l.in[0].data, ids, order.data(), factor, dropout_of(l.runtime, rate, site),
                         l.out[0].as<float>());
   });
 }

@@ -13,7 +13,7 @@ struct Embed {  // inputs: table, ids, encodings, positions
   static constexpr std::string_view kName = "embed";
   DType dtype;
   float factor, rate;
-  uint32_t place;
+  uint32_t site;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
@@ -28,7 +28,7 @@ struct EmbedGradient {
   static constexpr std::string_view kName = "embed_gradient";
   int64_t vocabulary;
   float factor, rate;
-  uint32_t place;
+  uint32_t site;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void cpu(const Launch& l) const;

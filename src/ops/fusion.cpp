@@ -76,7 +76,7 @@ bool fuse_residual_norm(Graph& g, int32_t n) {
   fused.residual = true;
   if (const DropoutOp* dropout = producer<DropoutOp>(g, y)) {
     fused.rate = dropout->rate;
-    fused.place = dropout->place;
+    fused.site = dropout->site;
     y = input_of(g, y, 0);
   }
   g.rewrite(n, fused, {x, inputs[1], inputs[2], y});
@@ -105,7 +105,7 @@ bool fuse_attention(Graph& g, int32_t n) {
   const DropoutSegments* dropout = producer<DropoutSegments>(g, weights);
   if (dropout != nullptr) {
     fused.rate = dropout->rate;
-    fused.place = dropout->place;
+    fused.site = dropout->site;
     weights = input_of(g, weights, 0);
   }
   const Softmax* softmax = producer<Softmax>(g, weights);

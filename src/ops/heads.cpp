@@ -51,7 +51,7 @@ Expr mask_segments(Expr scores, const Segments& s, KeyMask mask) {
 Expr dropout_segments(Expr weights, const Segments& s, float rate) {
   if (rate == 0) return weights;
   Graph& g = weights.graph();
-  return g.append(DropoutSegments{rate, g.next_dropout_place()}, {weights, s.query_begin, s.key_begin, s.weight_begin});
+  return g.append(DropoutSegments{rate, g.next_dropout_site()}, {weights, s.query_begin, s.key_begin, s.weight_begin});
 }
 
 std::vector<Spec> Columns::infer(std::span<const Spec> in) const {
@@ -147,7 +147,7 @@ void DropoutSegments::cpu(const Launch& l) const {
   const int64_t sentences = l.in[1].elements() - 1;
   const auto *q_begin = l.in[1].as<int32_t>(), *k_begin = l.in[2].as<int32_t>();
   const auto* weight_begin = l.in[3].as<int64_t>();
-  const auto d = dropout_of(l.runtime, rate, place);
+  const auto d = dropout_of(l.runtime, rate, site);
   std::vector<float> row(static_cast<size_t>(keys));
   std::vector<uint8_t> kept(static_cast<size_t>(keys));
   for (int64_t h = 0; h < heads; ++h)

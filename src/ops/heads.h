@@ -82,7 +82,7 @@ struct MaskSegments {  // inputs: scores and the three of Segments
 struct DropoutSegments {  // inputs: weights and the three of Segments
   static constexpr std::string_view kName = "dropout_segments";
   float rate;
-  uint32_t place;
+  uint32_t site;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;

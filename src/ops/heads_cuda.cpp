@@ -51,7 +51,7 @@ void DropoutSegments::cuda(const Launch& l) const {
   const Tensor& y = l.out[0];
   cuda::dropout_segments(CudaBackend::of(l).stream(), y.dtype(), static_cast<int>(y.shape()[0]), y.shape()[1],
                          y.shape()[2], l.in[1].elements() - 1, l.in[1].as<int32_t>(), l.in[2].as<int32_t>(),
-                         l.in[3].as<int64_t>(), dropout_of(l.runtime, rate, place), l.in[0].data, y.data);
+                         l.in[3].as<int64_t>(), dropout_of(l.runtime, rate, site), l.in[0].data, y.data);
 }
 
 }  // namespace nmt

@@ -76,7 +76,7 @@ std::vector<Spec> LayerNorm::infer(std::span<const Spec> in) const {
 
 void LayerNorm::backward(Backprop& b) const {
   Graph& g = b.graph();
-  const Expr node = g.append(LayerNormGradient{rate, place}, {b.gradient(), b.output(1), b.output(2), b.input(1)},
+  const Expr node = g.append(LayerNormGradient{rate, site}, {b.gradient(), b.output(1), b.output(2), b.input(1)},
                              {-1, -1, b.wants(1) ? b.sink(1) : -1, b.wants(2) ? b.sink(2) : -1});
   if (b.wants(0)) b.add(0, node);
   if (residual && b.wants(3)) b.add(3, rate > 0 ? node.output(1) : node);
@@ -84,7 +84,7 @@ void LayerNorm::backward(Backprop& b) const {
 
 void LayerNorm::cpu(const Launch& l) const {
   const Tensor& x = l.in[0];
-  const auto d = dropout_of(l.runtime, rate, place);
+  const auto d = dropout_of(l.runtime, rate, site);
   over_rows(l, x.spec, [&](cpu::Rows rows, int64_t width) {
     cpu::add_dropout_layer_norm(x.dtype(), rows, width, x.data, residual ? l.in[3].data : nullptr, d,
                                 l.in[1].as<float>(), l.in[2].as<float>(), eps, l.out[1].data, l.out[0].data,
@@ -105,7 +105,7 @@ int64_t LayerNormGradient::scratch(std::span<const Spec> in) const {
 void LayerNormGradient::cpu(const Launch& l) const {
   const Tensor& dout = l.in[0];
   const int64_t width = dout.shape().dim(-1), rows = dout.shape().rows();
-  const auto d = dropout_of(l.runtime, rate, place);
+  const auto d = dropout_of(l.runtime, rate, site);
   auto* partial = reinterpret_cast<float*>(l.scratch);
   l.runtime.pool().parallel_for(rows, kRowsOfSum, [&](int64_t begin, int64_t end) {
     float* dscale = partial + begin / kRowsOfSum * 2 * width;

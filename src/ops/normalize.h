@@ -43,7 +43,7 @@ struct LayerNorm {
   float eps;
   bool residual = false;
   float rate = 0;  // of the dropout on y
-  uint32_t place = 0;
+  uint32_t site = 0;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
@@ -58,7 +58,7 @@ struct LayerNorm {
 struct LayerNormGradient {
   static constexpr std::string_view kName = "layer_norm_gradient";
   float rate;
-  uint32_t place;
+  uint32_t site;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void cpu(const Launch& l) const;

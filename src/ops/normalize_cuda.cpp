@@ -19,7 +19,7 @@ void SoftmaxGradient::cuda(const Launch& l) const {
 void LayerNorm::cuda(const Launch& l) const {
   const Tensor& x = l.in[0];
   cuda::add_dropout_layer_norm(CudaBackend::of(l).stream(), x.dtype(), x.shape().rows(), x.shape().dim(-1), x.data,
-                               residual ? l.in[3].data : nullptr, dropout_of(l.runtime, rate, place),
+                               residual ? l.in[3].data : nullptr, dropout_of(l.runtime, rate, site),
                                l.in[1].as<float>(), l.in[2].as<float>(), eps, l.out[1].data, l.out[0].data,
                                l.out[2].as<float>());
 }
@@ -32,7 +32,7 @@ void LayerNormGradient::cuda(const Launch& l) const {
   const Tensor& dout = l.in[0];
   cuda::layer_norm_backward(CudaBackend::of(l).stream(), dout.dtype(), dout.shape().rows(), dout.shape().dim(-1),
                             dout.data, l.in[1].data, l.in[2].as<float>(), l.in[3].as<float>(),
-                            dropout_of(l.runtime, rate, place), l.out[0].data, rate > 0 ? l.out[1].data : nullptr,
+                            dropout_of(l.runtime, rate, site), l.out[0].data, rate > 0 ? l.out[1].data : nullptr,
                             reinterpret_cast<float*>(l.scratch), l.out[2].as<float>(), l.out[3].as<float>());
 }
 

@@ -8,12 +8,12 @@
 namespace nmt {
 
 // Inverted dropout: element i is kept where its 16-bit Philox lane is >= round(rate * 65536), and then scaled by
-// 1 / (1 - rate). The block of lanes of elements 8b .. 8b+7 is Philox(counter = {low(b), high(b), op, step}, key =
-// seed): lane k is the half k % 2 (low first) of word k / 2. Nothing is stored: forward and backward recompute the
-// mask.
+// 1 / (1 - rate). site: which of a model's dropouts it is. The block of lanes of elements 8b .. 8b+7 is Philox(counter
+// = {low(b), high(b), site, step}, key = seed): lane k is the half k % 2 (low first) of word k / 2. Nothing is stored:
+// forward and backward recompute the mask.
 struct Dropout {
   float rate = 0;
-  uint32_t op = 0, step = 0;
+  uint32_t site = 0, step = 0;
   uint64_t seed = 0;
 };
 

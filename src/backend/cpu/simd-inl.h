@@ -255,7 +255,7 @@ class DropoutLanes {
   static constexpr int64_t kElements = 1024;
 
   explicit DropoutLanes(const Dropout& d)
-      : op_(d.op),
+      : site_(d.site),
         step_(d.step),
         threshold_(static_cast<int32_t>(std::lround(d.rate * 65536.0f))),
         scale_(1 / (1 - d.rate)) {
@@ -309,7 +309,7 @@ class DropoutLanes {
     for (size_t i = 0; i < N; ++i) order[i] = i / 2 + (i % 2) * (N / 2);
     const auto index = hn::Add(hn::Set(du64, block), hn::Load(du64, order));
 
-    auto c0 = index, c1 = hn::ShiftRight<32>(index), c2 = hn::Set(du64, op_), c3 = hn::Set(du64, step_);
+    auto c0 = index, c1 = hn::ShiftRight<32>(index), c2 = hn::Set(du64, site_), c3 = hn::Set(du64, step_);
     for (const auto& key : keys_) {
       const auto p0 = multiply(c0, Philox4x32::kMultiplier0);
       const auto p1 = multiply(c2, Philox4x32::kMultiplier1);
@@ -329,7 +329,7 @@ class DropoutLanes {
   static constexpr int64_t kSlack = 8 + 8 * static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<uint64_t>()));
 
   std::array<std::array<uint64_t, 2>, Philox4x32::kRounds> keys_;  // of the rounds
-  const uint64_t op_, step_;
+  const uint64_t site_, step_;
   const int32_t threshold_;
   const float scale_;
   int64_t offset_ = 0;

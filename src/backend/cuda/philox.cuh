@@ -10,7 +10,7 @@ namespace nmt::cuda {
 // Bit k: element 8 * block + k is kept.
 __device__ __forceinline__ unsigned kept_of_block(const Dropout& d, int64_t block) {
   const auto b = static_cast<uint64_t>(block);
-  const auto words = Philox4x32::generate({static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32), d.op, d.step},
+  const auto words = Philox4x32::generate({static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32), d.site, d.step},
                                           {static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32)});
   const auto threshold = static_cast<uint32_t>(roundf(d.rate * 65536));
   unsigned kept = 0;

@@ -8,7 +8,7 @@ namespace {
 TEST_CASE("the dropout mask is the one of its definition, wherever a range begins and ends") {
   const Target target(GENERATE(from_range(targets())));
   const float rate = GENERATE(0.0f, 0.1f, 0.5f, 0.999f);
-  const Dropout d{.rate = rate, .op = 7, .step = 123456, .seed = 0x0123456789ABCDEF};
+  const Dropout d{.rate = rate, .site = 7, .step = 123456, .seed = 0x0123456789ABCDEF};
   const auto factors = dropout_factors(d, 3000);
   for (const int64_t begin : {0, 1, 7, 8, 9, 1023, 1500}) {
     for (const int64_t length : {0, 1, 7, 33, 65, 511, 513, 1024, 1025, 1499}) {
@@ -25,7 +25,7 @@ TEST_CASE("the dropout mask is the one of its definition, wherever a range begin
 
 TEST_CASE("the dropout mask beyond 2^35 elements uses the high word of the counter") {
   const Target target(GENERATE(from_range(targets())));
-  const Dropout d{.rate = 0.5f, .op = 1, .step = 2, .seed = 3};
+  const Dropout d{.rate = 0.5f, .site = 1, .step = 2, .seed = 3};
   const int64_t block = (int64_t{1} << 32) - 2;  // the low word wraps round within the range
   std::vector<uint8_t> mask(64);
   cpu::dropout_mask(d, 8 * block, 8 * block + 64, mask.data());
@@ -41,7 +41,7 @@ TEST_CASE("the dropout mask beyond 2^35 elements uses the high word of the count
 }
 
 TEST_CASE("dropout keeps the expected share and scales it") {
-  const Dropout d{.rate = 0.3f, .op = 4, .step = 5, .seed = 6};
+  const Dropout d{.rate = 0.3f, .site = 4, .step = 5, .seed = 6};
   std::vector<uint8_t> mask(1000000);
   cpu::dropout_mask(d, 0, 1000000, mask.data());
   const auto kept = static_cast<double>(std::count(mask.begin(), mask.end(), 1));
@@ -53,7 +53,7 @@ TEST_CASE("dropout of elements: reference, in place, and the same bits in any pi
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const float rate = GENERATE(0.0f, 0.1f, 0.5f);
   const int64_t n = GENERATE(0, 1, 7, 33, 65, 511, 512, 513, 5001);
-  const Dropout d{.rate = rate, .op = 9, .step = 1, .seed = 42};
+  const Dropout d{.rate = rate, .site = 9, .step = 1, .seed = 42};
   const Array x(t, random_values(static_cast<size_t>(n), 1));
   Array y(t, x.size());
   cpu::dropout(t, d, 0, n, x.data(), y.data());
@@ -70,7 +70,7 @@ TEST_CASE("dropout of elements: reference, in place, and the same bits in any pi
 
 TEST_CASE("what dropout drops is zero, even infinity and NaN") {
   const Target target(GENERATE(from_range(targets())));
-  const Dropout d{.rate = 0.5f, .op = 0, .step = 0, .seed = 1};
+  const Dropout d{.rate = 0.5f, .site = 0, .step = 0, .seed = 1};
   const auto factors = dropout_factors(d, 100);
   for (const double bad : {kInf, -kInf, kNaN}) {
     Array x(DType::kF32, std::vector<double>(100, bad));

@@ -12,7 +12,7 @@ TEST_CASE("embeddings and their gradients agree with float64") {
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const int64_t width = GENERATE(from_range(std::begin(kWidths), std::end(kWidths)));
   const float rate = GENERATE(0.0f, 0.1f);
-  const Dropout d{.rate = rate, .op = 8, .step = 2, .seed = 99};
+  const Dropout d{.rate = rate, .site = 8, .step = 2, .seed = 99};
   const float factor = std::sqrt(static_cast<float>(width));
   const auto n = static_cast<size_t>(width);
   const std::vector<int32_t> ids = {3, 0, -1, 3, 4, 1, 3, -1}, positions = {0, 1, 2, 3, 0, 1, 2, 3};

@@ -155,7 +155,7 @@ inline std::vector<double> dropout_factors(const Dropout& d, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const auto block = static_cast<uint64_t>(i / 8);
     const auto words =
-        Philox4x32::generate({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), d.op, d.step},
+        Philox4x32::generate({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), d.site, d.step},
                              {static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32)});
     const uint32_t lane = words[static_cast<size_t>(i % 8 / 2)] >> (i % 2 * 16) & 0xFFFF;
     const bool kept = lane >= static_cast<uint32_t>(std::lround(d.rate * 65536.0));

@@ -35,7 +35,7 @@ TEST_CASE("layer norm of a residual with dropout agrees with float64, whatever i
   const int64_t width = GENERATE(1, 7, 33, 65, 511, 512, 513, 2500);
   const float rate = GENERATE(0.0f, 0.1f);
   const bool residual = GENERATE(true, false);
-  const Dropout d{.rate = rate, .op = 3, .step = 4, .seed = 5};
+  const Dropout d{.rate = rate, .site = 3, .step = 4, .seed = 5};
   const auto n = static_cast<size_t>(width);
   const int64_t rows = 5;
   const Array x(t, random_values(5 * n, 1, 2, 0.5)), y(t, random_values(5 * n, 2));
@@ -87,7 +87,7 @@ TEST_CASE("gradients of layer norm agree with float64 differences") {
   const Target target(GENERATE(from_range(targets())));
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const int64_t width = GENERATE(7, 33);
-  const Dropout d{.rate = 0.25f, .op = 3, .step = 4, .seed = 5};
+  const Dropout d{.rate = 0.25f, .site = 3, .step = 4, .seed = 5};
   const auto n = static_cast<size_t>(width);
   const int64_t rows = 3;
   const Array z(t, random_values(3 * n, 1, 2, 0.5)), dout(t, random_values(3 * n, 2));
@@ -127,7 +127,7 @@ TEST_CASE("gradients of layer norm: parameters, in place, any pieces, without th
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const int64_t width = GENERATE(1, 7, 33, 65, 511, 512, 513, 2500);
   const float rate = GENERATE(0.0f, 0.3f);
-  const Dropout d{.rate = rate, .op = 3, .step = 4, .seed = 5};
+  const Dropout d{.rate = rate, .site = 3, .step = 4, .seed = 5};
   const auto n = static_cast<size_t>(width);
   const int64_t rows = 6;
   const Array z(t, random_values(6 * n, 1, 2, 0.5)), dout(t, random_values(6 * n, 2));

@@ -53,7 +53,7 @@ TEST_CASE("cuda: embeddings agree with the CPU's, their gradients with float64")
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const int64_t width = GENERATE(1, 7, 33, 65, 512, 1000), rows = GENERATE(0, 1, 31, 300);
   const int32_t frequent = GENERATE(0, 8, kVocabulary - 1);
-  const Dropout d{.rate = GENERATE(0.0f, 0.1f), .op = 8, .step = 2, .seed = 99};
+  const Dropout d{.rate = GENERATE(0.0f, 0.1f), .site = 8, .step = 2, .seed = 99};
   const auto n = static_cast<size_t>(width), all = static_cast<size_t>(rows) * n;
   const float factor = std::sqrt(static_cast<float>(width));
   const auto ids = random_ids(rows, frequent);

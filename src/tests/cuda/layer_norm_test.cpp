@@ -17,7 +17,7 @@ TEST_CASE("cuda: layer norm of a residual with dropout agrees with the CPU's, wh
   if (device == nullptr) return;
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const int64_t width = GENERATE(1, 7, 33, 65, 512, 1000, 1024, 8000), rows = GENERATE(0, 9);
-  const Dropout d{.rate = GENERATE(0.0f, 0.1f), .op = 3, .step = 4, .seed = 5};
+  const Dropout d{.rate = GENERATE(0.0f, 0.1f), .site = 3, .step = 4, .seed = 5};
   const bool residual = GENERATE(true, false);
   const auto n = static_cast<size_t>(width), all = static_cast<size_t>(rows) * n;
   const Array x(t, random_values(all, 1, 2, 0.5)), y(t, random_values(all, 2));
@@ -79,7 +79,7 @@ TEST_CASE("cuda: gradients of layer norm agree with the CPU's, in place, and wit
   if (device == nullptr) return;
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const int64_t width = GENERATE(1, 7, 33, 512, 1000, 8000), rows = width > 1000 ? 35 : 75;  // several partial sums
-  const Dropout d{.rate = GENERATE(0.0f, 0.3f), .op = 3, .step = 4, .seed = 5};
+  const Dropout d{.rate = GENERATE(0.0f, 0.3f), .site = 3, .step = 4, .seed = 5};
   const auto n = static_cast<size_t>(width), all = static_cast<size_t>(rows) * n;
   const Array z(t, random_values(all, 1, 2, 0.5)), dout(t, random_values(all, 2));
   const Array scale(DType::kF32, random_values(n, 3)), bias(DType::kF32, random_values(n, 4));

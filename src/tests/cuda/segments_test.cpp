@@ -58,7 +58,7 @@ TEST_CASE("cuda: dropout of attention weights numbers them within sentences") {
   if (device == nullptr) return;
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const Segments segments;
-  const Dropout d{.rate = 0.3f, .op = 1, .step = 2, .seed = 3};
+  const Dropout d{.rate = 0.3f, .site = 1, .step = 2, .seed = 3};
   const Array x(t, random_values(segments.size(), 1));
   std::vector<double> expected(x.size());
   segments.for_each([&](size_t i, int64_t h, size_t s, int64_t q, int64_t k) {

@@ -98,7 +98,7 @@ struct Result {
   float loss = 0;
   std::vector<float> token_losses;  // -log p of each target token
   std::map<std::string, std::vector<float>> gradients;
-  std::vector<Leaves::Place> places;
+  std::vector<Leaves::Site> sites;
 };
 
 // The sum of losses over the tokens of the batch, and its gradients.
@@ -122,7 +122,7 @@ inline Result run(TestModel& model, const PairInput& batch, const RunOptions& op
     const auto g = model.parameters.gradients(e);
     result.gradients[e.name].assign(g.begin(), g.end());
   }
-  result.places = leaves.places();
+  result.sites = leaves.sites();
   return result;
 }
 

@@ -200,7 +200,7 @@ TEST_CASE("a tied embedding's gradient is the sum of its three roles", "[nn]") {
   CHECK(difference(one.gradients.at("embedding.weight"), sum) <= 1e-6);
 }
 
-TEST_CASE("every place of dropout has a name and a number of its own", "[nn]") {
+TEST_CASE("every site of dropout has a name and a number of its own", "[nn]") {
   ModelConfig c = small_config();
   c.dropout = 0.1;
   c.dropout_attention = 0.2;
@@ -209,10 +209,10 @@ TEST_CASE("every place of dropout has a name and a number of its own", "[nn]") {
   const PairInput batch = random_batch(c);
   std::set<std::string> names;
   std::set<uint32_t> numbers;
-  for (const auto& place : run(model, batch).places) {
-    names.insert(place.name);
-    numbers.insert(place.place);
-    CHECK(place.rate == (place.name.ends_with(".weights") ? 0.2f : place.name.ends_with(".inner") ? 0.3f : 0.1f));
+  for (const auto& site : run(model, batch).sites) {
+    names.insert(site.name);
+    numbers.insert(site.number);
+    CHECK(site.rate == (site.name.ends_with(".weights") ? 0.2f : site.name.ends_with(".inner") ? 0.3f : 0.1f));
   }
   // Two embeddings; a residual for each of 2 * 2 + 2 * 3 sub-layers; 2 + 2 * 2 attentions; 4 feed-forward layers.
   CHECK(names.size() == 2 + 10 + 6 + 4);
@@ -220,7 +220,7 @@ TEST_CASE("every place of dropout has a name and a number of its own", "[nn]") {
   for (const char* name : {"encoder.embed", "decoder.embed", "encoder.1.self_attention.weights",
                            "decoder.0.cross_attention.residual", "decoder.1.feed_forward.inner"})
     CHECK(names.count(name) == 1);
-  CHECK(run(model, batch, {.train = false}).places.empty());
+  CHECK(run(model, batch, {.train = false}).sites.empty());
 }
 
 TEST_CASE("a batch without tokens has no loss and no gradient", "[nn]") {

@@ -88,7 +88,7 @@ OpCase attention_case(const Layout& a, const Lengths& l, KeyMask mask, float rat
   c.arguments.push_back(integers(weight_begins(l), Argument::Kind::kI64));
   c.build = [=](std::span<const Expr> x) {
     const Segments segments{x[first], x[first + 1], x[first + 2]};
-    x[0].graph().next_dropout_place();  // the second place
+    x[0].graph().next_dropout_site();  // the second site
     return attention(columns(x[a.q.argument], a.q.column, a.heads * a.d_k),
                      columns(x[a.k.argument], a.k.column, a.heads * a.d_k),
                      columns(x[a.v.argument], a.v.column, a.heads * a.d_v), a.heads, segments, mask, rate, factor);
@@ -170,7 +170,7 @@ OpCase additive_attention_case(const Lengths& l, int heads, int d_k, int d_v, Ke
                  integers(k_begin),
                  integers(w_begin, Argument::Kind::kI64)};
   c.build = [=](std::span<const Expr> x) {
-    x[0].graph().next_dropout_place();  // the second place
+    x[0].graph().next_dropout_site();  // the second site
     return additive_attention(x[0], x[1], x[2], x[3], {x[4], x[5], x[6]}, mask, rate);
   };
   c.reference = [=](const std::vector<Values>& x) {

@@ -55,7 +55,7 @@ std::vector<OpCase> elementwise_cases() {
                        .arguments = {input(shape)},
                        .build =
                            [=](std::span<const Expr> x) {
-                             x[0].graph().next_dropout_place();
+                             x[0].graph().next_dropout_site();
                              return dropout(x[0], rate);
                            },
                        .reference =

@@ -42,7 +42,7 @@ OpCase residual_case(const Shape& shape, float rate) {
           .arguments = {input(shape), input(shape), parameter({width}, 0.3, 1), parameter({width})},
           .build =
               [=](std::span<const Expr> a) {
-                a[0].graph().next_dropout_place();  // the second place
+                a[0].graph().next_dropout_site();  // the second site
                 return layer_norm(add(a[0], dropout(a[1], rate)), a[2], a[3]);
               },
           .reference =

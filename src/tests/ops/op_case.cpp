@@ -218,8 +218,8 @@ Values picked(const Values& values, const std::vector<size_t>& places) {
 
 }  // namespace
 
-Values case_dropout(float rate, uint32_t place, int64_t elements) {
-  return dropout_factors({rate, place, kStep, kSeed}, elements);
+Values case_dropout(float rate, uint32_t site, int64_t elements) {
+  return dropout_factors({rate, site, kStep, kSeed}, elements);
 }
 
 std::map<std::string, bool> ops_of(const OpCase& c) {

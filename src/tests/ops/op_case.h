@@ -69,8 +69,8 @@ std::vector<OpCase> attention_cases();
 std::vector<OpCase> layer_cases();  // convolution and recurrence
 std::vector<OpCase> text_cases();   // embedding, losses, the best tokens
 
-// The dropout mask of a case's runtime at a place, as factors.
-Values case_dropout(float rate, uint32_t place, int64_t elements);
+// The dropout mask of a case's runtime at a site, as factors.
+Values case_dropout(float rate, uint32_t site, int64_t elements);
 
 inline Argument input(const Shape& shape, double spread = 1) { return {.shape = shape, .spread = spread}; }
 inline Argument parameter(const Shape& shape, double spread = 1, double offset = 0) {

@@ -163,7 +163,7 @@ TEST_CASE("dropout is a function of seed, step and place", "[ops]") {
     Graph graph(runtime);
     const Expr x = graph.input({{5000}, DType::kF32}, ones.data());
     const Expr a = dropout(x, 0.25f), b = dropout(x, 0.25f);
-    CHECK(graph.dropout_places() == 2);
+    CHECK(graph.dropout_sites() == 2);
     graph.run({a, b});
     return std::pair(copied(graph, a), copied(graph, b));
   };

@@ -21,7 +21,7 @@ OpCase embed_case(int64_t vocabulary, int64_t width, const Values& ids, const Va
                  {.shape = {kLongest, width}, .kind = encodings},
                  integers(positions)};
   c.build = [=](std::span<const Expr> x) {
-    x[0].graph().next_dropout_place();  // the second place
+    x[0].graph().next_dropout_site();  // the second site
     return embed(x[0], x[1], x[2], x[3], kFactor, rate);
   };
   c.reference = [=](const std::vector<Values>& x) {

@@ -88,7 +88,7 @@ void write_random_model(const RandomOptions& o) {
   model.save(o.output, model.parameters.values());
 }
 
-// The shape of the mask that a place draws.
+// The shape of the mask that a site draws.
 Shape mask_shape(const std::string& name, const ModelConfig& config, const PairInput& batch) {
   const int64_t tokens = name.starts_with("encoder") ? batch.source.tokens() : batch.target.tokens();
   if (name.ends_with(".inner")) return {tokens, config.dim_ffn};
@@ -102,12 +102,12 @@ Shape mask_shape(const std::string& name, const ModelConfig& config, const PairI
 void write_masks(const BatchOptions& o, const Runtime& runtime, const Leaves& leaves, const ModelConfig& config,
                  const PairInput& batch) {
   SafetensorsWriter file(o.masks);
-  for (const auto& place : leaves.places()) file.declare(place.name, DType::kU8, mask_shape(place.name, config, batch));
-  for (const auto& place : leaves.places()) {
-    std::vector<uint8_t> mask(static_cast<size_t>(mask_shape(place.name, config, batch).elements()));
-    cpu::dropout_mask({place.rate, place.place, runtime.step, runtime.seed}, 0, static_cast<int64_t>(mask.size()),
+  for (const auto& site : leaves.sites()) file.declare(site.name, DType::kU8, mask_shape(site.name, config, batch));
+  for (const auto& site : leaves.sites()) {
+    std::vector<uint8_t> mask(static_cast<size_t>(mask_shape(site.name, config, batch).elements()));
+    cpu::dropout_mask({site.rate, site.number, runtime.step, runtime.seed}, 0, static_cast<int64_t>(mask.size()),
                       mask.data());
-    file.write(place.name, std::as_bytes(std::span(mask)));
+    file.write(site.name, std::as_bytes(std::span(mask)));
   }
   file.commit();
 }
