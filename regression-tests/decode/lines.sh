@@ -23,6 +23,8 @@ decode --n-best < odd 2> /dev/null | awk -F ' [|][|][|] ' '!seen[$1]++ { n++ } E
 decode --max-length 20 < odd 2> log > /dev/null
 warnings
 printf '' | decode 2> /dev/null | wc -l
+printf 'w2 w3 %0200000d w4\n' 0 | decode 2> log | cmp - <(echo 'w2 w3 0' | decode --quiet) && echo equal
+warnings
 
 echo "# compressed input, output to a file"
 gzip < odd > odd.gz

@@ -85,6 +85,7 @@ void train(const VocabTraining& settings, const std::string& output, int threads
   log::info("{}", measure_fit(*trained.vocab, trained.words, threads_or_all(threads)).text());
 }
 
+// Whole lines, however long: this must lose nothing.
 void encode(const Streams& streams, bool ids) {
   const auto vocab = Vocab::load(streams.vocab);
   streams.run([&](const std::string& line, int64_t) {

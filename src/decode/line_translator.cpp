@@ -43,7 +43,9 @@ void LineLimits::declare(Options& o) {
         usual("Lines read ahead and sorted by length; fewer where no more are there yet", &Usual::lines))
       .range(0, 1e7);
   o.add("max-length", max_length,
-        "Source tokens of a line; what is longer is cut there, with a warning (nmt-train skips such pairs)")
+        fmt::format("Source tokens of a line; what is longer, or longer than {} KiB, is cut there, with a warning "
+                    "(nmt-train skips such pairs)",
+                    Vocab::kLongestLine >> 10))
       .range(1, 1e6);
 }
 
@@ -66,13 +68,17 @@ LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Voca
 
 std::vector<int32_t> LineTranslator::encode(const Vocab& vocab, std::string_view line, int64_t number,
                                             const char* side) {
-  std::vector<int32_t> ids = vocab.encode(line);
-  if (const auto limit = static_cast<size_t>(max_length_); ids.size() > limit) {
-    if (++totals_.cut <= kNamed)
-      log::warn("{}:{}: the {} has {} tokens and is cut after {}; nmt-decode --max-length {} takes all of it", input_,
-                number + 1, side, ids.size(), limit, ids.size());
-    ids.resize(limit);
+  auto [ids, whole] = vocab.encode_line(line);
+  const size_t tokens = ids.size(), kept = std::min(tokens, static_cast<size_t>(max_length_));
+  if ((!whole || kept < tokens) && ++totals_.cut <= kNamed) {
+    const auto place = fmt::format("{}:{}: the {}", input_, number + 1, side);
+    if (whole)
+      log::warn("{} has {} tokens and is cut after {}; nmt-decode --max-length {} takes all of it", place, tokens, kept,
+                tokens);
+    else
+      log::warn("{} is longer than {} KiB and is cut after {} tokens", place, Vocab::kLongestLine >> 10, kept);
   }
+  ids.resize(kept);
   require(static_cast<int64_t>(ids.size()) < decoder_.longest(),
           "{}:{}: the {} has {} tokens and an end token, but the model has learned only {} positions "
           "(--transformer-max-positions); nmt-decode --max-length {} cuts such lines",

@@ -13,11 +13,10 @@ namespace {
 
 constexpr size_t kChunkPairs = 1 << 14;    // read and tokenised at a time
 constexpr size_t kChunkBytes = 16 << 20;   // of text, likewise
-constexpr size_t kLongestLine = 1 << 20;   // bytes; a longer line is over-long without being tokenised as a whole
 constexpr int64_t kGrain = 64;             // pairs that a thread takes at a time
 constexpr int64_t kExamples = 3;           // of each kind
 constexpr int64_t kProgress = 5'000'000;   // pairs between two lines of the log
-constexpr int64_t kUncounted = INT64_MAX;  // tokens of a line beyond kLongestLine
+constexpr int64_t kUncounted = INT64_MAX;  // tokens of a line beyond Vocab::kLongestLine
 
 // Reads up to a chunk into `pairs`, whose strings keep their memory; returns how many.
 size_t read_chunk(PairReader& reader, std::vector<TextPair>& pairs) {
@@ -30,15 +29,9 @@ size_t read_chunk(PairReader& reader, std::vector<TextPair>& pairs) {
 
 // The first max_length ids of a line at most; `tokens` is how many it has.
 std::vector<int32_t> encode_line(const Vocab& vocab, std::string& text, int64_t max_length, int64_t& tokens) {
-  const bool huge = text.size() > kLongestLine;
-  if (huge) {  // cut before a character's first byte
-    size_t end = kLongestLine;
-    while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
-    text.resize(end);
-    text.shrink_to_fit();
-  }
-  auto ids = vocab.encode(text);
-  tokens = huge ? kUncounted : std::ssize(ids);
+  auto [ids, whole] = vocab.encode_line(text);
+  tokens = whole ? std::ssize(ids) : kUncounted;
+  if (!whole) std::string().swap(text);  // its memory would stay for the lines to come
   if (std::ssize(ids) > max_length) ids.resize(static_cast<size_t>(max_length));
   return ids;
 }
@@ -97,7 +90,8 @@ void Corpus::add(const Encoded& encoded, const TextPair& pair, const PairReader&
   if (source_long || encoded.target_tokens > options.max_length) {
     const int64_t tokens = source_long ? encoded.source_tokens : encoded.target_tokens;
     count(options.max_length_crop ? counts_.cropped : counts_.too_long, !source_long,
-          tokens == kUncounted ? "is longer than 1 MiB" : fmt::format("has {} tokens", tokens));
+          tokens == kUncounted ? fmt::format("is longer than {} KiB", Vocab::kLongestLine >> 10)
+                               : fmt::format("has {} tokens", tokens));
     if (!options.max_length_crop) return;
   }
 

@@ -20,23 +20,25 @@ ParallelText ParallelText::read(const std::vector<std::string>& paths, const Voc
 
   constexpr int64_t kGrain = 64;
   const size_t n = text.source.size();
-  std::vector<std::vector<int32_t>> source_ids(n), target_ids(n);
+  std::vector<Vocab::LineIds> sources(n), targets(n);
   std::vector<PairLength> lengths(n);
   ThreadPool(threads).parallel_for(static_cast<int64_t>(n), kGrain, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      source_ids[i] = source.encode(text.source[i]);
-      target_ids[i] = target.encode(text.target[i]);
-      lengths[i] = {static_cast<int32_t>(source_ids[i].size()), static_cast<int32_t>(target_ids[i].size())};
+      sources[i] = source.encode_line(text.source[i]);
+      targets[i] = target.encode_line(text.target[i]);
+      lengths[i] = {static_cast<int32_t>(sources[i].ids.size()), static_cast<int32_t>(targets[i].ids.size())};
     }
   });
 
   for (size_t i = 0; i < n; ++i)
     for (const bool is_target : {false, true}) {
-      const size_t tokens = (is_target ? target_ids : source_ids)[i].size();
-      require(static_cast<int64_t>(tokens) < longest,
+      const auto& [ids, whole] = (is_target ? targets : sources)[i];
+      const auto place = reader.place(places[i].first, places[i].second, is_target);
+      require(whole, "{}: the sentence is longer than {} KiB: leave it out", place, Vocab::kLongestLine >> 10);
+      require(std::ssize(ids) < longest,
               "{}: the sentence has {} tokens and an end token, but the model has only {} positions "
               "(--transformer-max-positions)",
-              reader.place(places[i].first, places[i].second, is_target), tokens, longest);
+              place, ids.size(), longest);
     }
 
   const auto order = order_by_length(lengths);
@@ -47,8 +49,8 @@ ParallelText ParallelText::read(const std::vector<std::string>& paths, const Voc
   for (const auto& [begin, end] : cut_batches(lengths, order, limits)) {
     Batch& batch = text.batches.emplace_back();
     for (uint32_t k = begin; k < end; ++k) {
-      append(batch.source, source_ids[order[k]], source.eos_id());
-      append(batch.target, target_ids[order[k]], target.eos_id());
+      append(batch.source, sources[order[k]].ids, source.eos_id());
+      append(batch.target, targets[order[k]].ids, target.eos_id());
       batch.close_pair(order[k]);
     }
   }

@@ -32,6 +32,13 @@ std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::str
   user_error("{} is not a vocabulary: expected {}", name, fmt::join(files, ", or "));
 }
 
+Vocab::LineIds Vocab::encode_line(std::string_view line) const {
+  if (line.size() <= kLongestLine) return {encode(line), true};
+  size_t end = kLongestLine;
+  while (end > 0 && (line[end] & 0xC0) == 0x80) --end;  // to a character's first byte
+  return {encode(line.substr(0, end)), false};
+}
+
 void Vocab::check_id(int64_t id) const {
   require(id >= 0 && id < size(), "piece id {} is outside the vocabulary (0 to {})", id, size() - 1);
 }

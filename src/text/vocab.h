@@ -37,6 +37,15 @@ class Vocab {
   // Ids of a line of text, without the end-of-sentence id; an empty or blank line gives none.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
 
+  // The same of text whose lines may be of any length: of a longer line, its first kLongestLine bytes, in whole
+  // characters. SentencePiece takes time by the square of a line of unknown characters, and 200 bytes of memory a byte.
+  static constexpr size_t kLongestLine = 128 << 10;
+  struct LineIds {
+    std::vector<int32_t> ids;
+    bool whole;  // nothing was cut
+  };
+  LineIds encode_line(std::string_view line) const;
+
   // The text of ids, always one line; control pieces (end of sentence, padding) give none, so trailing ones need not be
   // removed. decode(encode(text)) is the text normalised whenever encode(text) is without unk_id(); how depends on the
   // kind and is said at each class.

@@ -100,7 +100,7 @@ VocabFit measure_fit(const Vocab& vocab, const WordCounts& words, int threads) {
     VocabFit part;
     for (int64_t i = begin; i < end; ++i) {
       const auto& [word, count] = sorted[static_cast<size_t>(i)];
-      const auto ids = vocab.encode(word);
+      const auto ids = vocab.encode_line(word).ids;
       const auto unknown = std::ranges::count(ids, vocab.unk_id());
       part.words += count;
       part.known += unknown == 0 ? count : 0;

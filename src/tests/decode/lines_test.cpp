@@ -70,6 +70,18 @@ TEST_CASE("long lines are cut, and lines of odd bytes are translated") {
   CHECK(texts[3] == expected[0]);
 }
 
+TEST_CASE("a line of many bytes is cut before it has tokens") {
+  Fixture f;
+  const std::string word(Vocab::kLongestLine, 'x'), blank(Vocab::kLongestLine, ' ');
+  const std::vector<std::string> lines = {"w2 " + word + " w3", blank + "w2", "w2" + blank};
+  LineTranslator::Totals totals;
+  const auto texts = f.translate(lines, {}, &totals);
+  CHECK(totals.cut == 3);
+  CHECK(totals.source_tokens == 3);
+  const std::vector<std::string> cut = {"w2 x", "", "w2"};
+  CHECK(texts == f.translate(cut, {}));
+}
+
 TEST_CASE("given translations are scored in order") {
   Fixture f;
   const std::vector<std::string> lines = {"w3 w4 w5 w6", "", "w7", "w8 w9", " \t "};

@@ -189,11 +189,23 @@ TEST_CASE("--max-length-crop cuts over-long sentences") {
   CHECK(all_ids(corpus) == std::vector<int32_t>{1, 2, 3, 7, 8, 6, 1, 2, 3});
 }
 
-TEST_CASE("a line of megabytes is over-long whatever its tokens") {
-  std::string huge;
-  while (huge.size() < (3u << 20)) huge += "€";
+TEST_CASE("a line of many bytes is over-long whatever its tokens, and cut between characters") {
+  std::string huge = "1";  // the last character before the limit goes beyond it
+  while (huge.size() <= Vocab::kLongestLine) huge += "€";
+  struct Letters : NumberVocab {
+    std::vector<int32_t> encode(std::string_view text) const override {
+      return {static_cast<int32_t>(text.size()), static_cast<uint8_t>(text.back())};
+    }
+  };
+  const auto [ids, whole] = Letters().encode_line(huge);
+  CHECK(ids == std::vector<int32_t>{Vocab::kLongestLine - 1, 0xAC});
+  CHECK(!whole);
+  CHECK(Letters().encode_line(std::string(Vocab::kLongestLine, 'x')).whole);
+
   Files files("1\n" + huge + "\n", "1\n2\n");
   CHECK(files.corpus().counts().too_long == 1);
+  CHECK(files.corpus().counts().examples ==
+        std::vector<std::string>{files.folder / "train.en" + ":2 is longer than 128 KiB"});
   files.options.max_length_crop = true;
   CHECK(files.corpus().counts().cropped == 1);
 }
@@ -299,6 +311,11 @@ TEST_CASE("a validation set keeps every pair") {
                    ParallelText::read({folder / "t", folder / "s"}, *vocab, *vocab, limits, 9, 2);
                  }),
                  folder / "s" + ":1: the sentence has 9 tokens and an end token, but the model has only 9 positions"));
+  write_text(folder / "t", "1\n2" + std::string(Vocab::kLongestLine, ' ') + "\n");
+  write_text(folder / "s", "1\n2\n");
+  CHECK(message_of([&] {
+          ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 2);
+        }) == folder / "t" + ":2: the sentence is longer than 128 KiB: leave it out");
   write_text(folder / "t", "");
   write_text(folder / "s", "");
   CHECK_THROWS_AS(ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 1), UserError);
