@@ -10,15 +10,11 @@
 namespace nmt {
 namespace {
 
-constexpr const char *kFormatKey = "nmt.shortlist", *kSourceKey = "nmt.vocab.source", *kTargetKey = "nmt.vocab.target";
+constexpr const char *kShortlistKey = "nmt.shortlist", *kSourceKey = "nmt.vocab.source",
+                     *kTargetKey = "nmt.vocab.target";
 constexpr const char* kFormat = "1";
 
 std::string hash_of(const Vocab& vocab) { return fmt::format("{:016x}", hash64(vocab.bytes())); }
-
-const std::string* find(const SafetensorsFile& file, const char* key) {
-  const auto it = file.metadata().find(key);
-  return it == file.metadata().end() ? nullptr : &it->second;
-}
 
 std::vector<int32_t> read_ids(const SafetensorsFile& file, const char* name) {
   const TensorInfo* tensor = file.find(name);
@@ -49,9 +45,9 @@ Shortlist::Shortlist(const Vocab& source, const Vocab& target, std::vector<int32
 
 Shortlist Shortlist::load(const std::string& path, const Vocab& source, const Vocab& target) {
   const auto file = SafetensorsFile::open(path);
-  const auto *format = find(file, kFormatKey), *source_hash = find(file, kSourceKey),
-             *target_hash = find(file, kTargetKey);
-  require(format != nullptr, "{} is not a shortlist: its metadata has no {}", path, kFormatKey);
+  const auto *format = file.metadata(kShortlistKey), *source_hash = file.metadata(kSourceKey),
+             *target_hash = file.metadata(kTargetKey);
+  require(format != nullptr, "{} is not a shortlist: its metadata has no {}", path, kShortlistKey);
   require(*format == kFormat, "{}: the shortlist has format {}, this program reads {}", path, printable(*format),
           kFormat);
   const auto fits = [&](const std::string* hash, const char* key, const Vocab& vocab, const char* side) {
@@ -78,7 +74,7 @@ Shortlist Shortlist::load(const std::string& path, const Vocab& source, const Vo
 }
 
 void Shortlist::save(SafetensorsWriter& file) const {
-  file.set_metadata(kFormatKey, kFormat);
+  file.set_metadata(kShortlistKey, kFormat);
   file.set_metadata(kSourceKey, source_hash_);
   file.set_metadata(kTargetKey, target_hash_);
   const std::pair<const char*, const std::vector<int32_t>&> tensors[] = {

@@ -63,22 +63,10 @@ ModelFile ModelFile::open_served(const std::string& path) {
   return model;
 }
 
-const std::string* ModelFile::metadata(std::string_view key) const {
-  const auto it = file_.metadata().find(std::string(key));
-  return it == file_.metadata().end() ? nullptr : &it->second;
-}
-
 std::string_view ModelFile::vocabulary(std::string_view name) const {
   const auto* tensor = file_.find(shared_vocabulary() ? "vocab" : name);
   require(tensor != nullptr, "{}: the file holds no vocabulary", path());
   return {reinterpret_cast<const char*>(tensor->data.data()), tensor->data.size()};
-}
-
-std::vector<const TensorInfo*> ModelFile::parameters() const {
-  std::vector<const TensorInfo*> found;
-  for (const auto& tensor : file_.tensors())
-    if (is_floating(tensor.dtype) && !is_training_state(tensor.name)) found.push_back(&tensor);
-  return found;
 }
 
 const TensorInfo& ModelFile::parameter(std::string_view name, const Shape& shape) const {

@@ -36,8 +36,8 @@ class ModelFile {
 
   const std::string& path() const { return file_.path(); }
   const SafetensorsFile& file() const { return file_; }
-  const std::string& config() const { return file_.metadata().find(std::string(kConfigKey))->second; }
-  const std::string* metadata(std::string_view key) const;  // null where there is none
+  const std::string& config() const { return *metadata(kConfigKey); }
+  const std::string* metadata(std::string_view key) const { return file_.metadata(key); }
 
   bool has_vocabulary() const { return shared_vocabulary() || file_.find("vocab.source") != nullptr; }
   bool shared_vocabulary() const { return file_.find("vocab") != nullptr; }
@@ -45,7 +45,6 @@ class ModelFile {
   std::string_view target_vocabulary() const { return vocabulary("vocab.target"); }
 
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }
-  std::vector<const TensorInfo*> parameters() const;  // the model's float tensors, in the order of the file
 
   // A float tensor. Throws UserError where it is missing or has another shape or type.
   const TensorInfo& parameter(std::string_view name, const Shape& shape) const;

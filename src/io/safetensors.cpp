@@ -279,6 +279,11 @@ SafetensorsFile::SafetensorsFile(std::string path, MappedFile mapping)
   for (size_t i = 0; i < content_.tensors.size(); ++i) index_.emplace(content_.tensors[i].name, i);
 }
 
+const std::string* SafetensorsFile::metadata(std::string_view key) const {
+  const auto it = content_.metadata.find(std::string(key));
+  return it == content_.metadata.end() ? nullptr : &it->second;
+}
+
 const TensorInfo* SafetensorsFile::find(std::string_view name) const {
   const auto it = index_.find(name);
   return it == index_.end() ? nullptr : &content_.tensors[it->second];

@@ -47,6 +47,7 @@ class SafetensorsFile {
 
   const std::string& path() const { return path_; }
   const std::map<std::string, std::string>& metadata() const { return content_.metadata; }
+  const std::string* metadata(std::string_view key) const;  // null where there is none
   const std::vector<TensorInfo>& tensors() const { return content_.tensors; }
   const TensorInfo* find(std::string_view name) const;  // null where there is none
 
