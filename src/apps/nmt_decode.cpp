@@ -76,7 +76,6 @@ struct DecodeOptions {
             "--weights has {} numbers for {} models of --ensemble", weights.size(), ensemble.size());
     for (const double weight : weights)
       require(weight > 0 && weight < 1e30, "--weights: {} is not a positive number", weight);
-    require(vocabs.size() <= 2, "--vocabs takes one or two files, not {}", vocabs.size());
     require(shortlist.empty() || ensemble.empty(), "--shortlist is for one model, not for an --ensemble");
     require(shortlist.empty() || score_targets.empty(), "--score-targets uses no --shortlist: leave it out");
     require(search.normalize == 0 || search.alpha == SearchOptions().alpha,

@@ -181,11 +181,7 @@ void evaluate_brackets(const BracketOptions& options, const EvalOptions& common)
            });
 }
 
-struct AlignmentCommandOptions {
-  void declare(Options&) {}
-};
-
-void evaluate_alignment(const AlignmentCommandOptions&, const EvalOptions& common) {
+void evaluate_alignment(const EvalOptions& common) {
   require(common.references.size() == 1, "alignment takes one --reference, not {}", common.references.size());
   const auto parse = [](const std::string& path, const Lines& lines, bool gold) {
     for (size_t i = 0; i < lines.size(); ++i)
@@ -240,9 +236,10 @@ int run(int argc, char** argv) {
   Command<BracketOptions> brackets;
   brackets.declare(app, "brackets", "Labelled F1 of constituency trees, in percent: the figures of EVALB",
                    evaluate_brackets);
-  Command<AlignmentCommandOptions> alignment;
-  alignment.declare(app, "alignment", "Alignment error rate of links between words, in percent; less is better",
-                    evaluate_alignment);
+  EvalOptions alignment;
+  App& command = app.command("alignment", "Alignment error rate of links between words, in percent; less is better");
+  alignment.declare(command.options());
+  command.run([&] { evaluate_alignment(alignment); });
   return app.main(argc, argv);
 }
 

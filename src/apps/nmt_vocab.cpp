@@ -160,7 +160,6 @@ struct ShortlistOptions {
 };
 
 void make_shortlist(const ShortlistOptions& options) {
-  require(options.vocabs.size() <= 2, "--vocabs takes one or two files, not {}", options.vocabs.size());
   SafetensorsWriter file(options.output);  // first, so that training is not for nothing
   const auto [source, target] = Vocab::load_sides(options.vocabs);
   const int threads = threads_or_all(options.threads);

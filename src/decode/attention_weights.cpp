@@ -46,20 +46,15 @@ struct Layers {
 
 void read_batch(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> pairs, AttentionKinds kinds,
                 const AttentionDone& done) {
-  Concatenation source, target;
-  for (const IdPair& pair : pairs) {
-    source.add(pair.source);
-    target.add(pair.target);
-  }
-  const PairInput input(source.ids, source.begin, target.ids, target.begin);
+  const PairInput input = pair_input(pairs);
   const Transformer& transformer = *scorer.transformer;
   const float one = 1;
   Graph graph(runtime, fusion_rules());
   Leaves leaves(graph, *scorer.parameters, false);
   transformer.loss(leaves, input, &one, 0);
   std::vector<Expr> outputs;
-  const auto layers = [&](bool wanted, const char* side, const char* kind, int depth, const Concatenation& queries,
-                          const Concatenation& keys) {
+  const auto layers = [&](bool wanted, const char* side, const char* kind, int depth, const PackedText& queries,
+                          const PackedText& keys) {
     Layers all{{}, queries.begin, keys.begin};
     for (int i = 0; wanted && i < depth; ++i)
       if (const Expr weights = leaves.find(fmt::format("{}.{}.{}_attention.weights", side, i, kind)))
@@ -68,9 +63,9 @@ void read_batch(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> 
     return all;
   };
   const int enc_depth = transformer.config().enc_depth, dec_depth = transformer.config().dec_depth;
-  const auto encoder = layers(kinds.encoder, "encoder", "self", enc_depth, source, source);
-  const auto decoder = layers(kinds.decoder, "decoder", "self", dec_depth, target, target);
-  const auto cross = layers(kinds.cross, "decoder", "cross", dec_depth, target, source);
+  const auto encoder = layers(kinds.encoder, "encoder", "self", enc_depth, input.source, input.source);
+  const auto decoder = layers(kinds.decoder, "decoder", "self", dec_depth, input.target, input.target);
+  const auto cross = layers(kinds.cross, "decoder", "cross", dec_depth, input.target, input.source);
   graph.run(outputs);
   for (size_t s = 0; s < pairs.size(); ++s) done(pairs[s], {encoder.of(s), decoder.of(s), cross.of(s)});
 }
@@ -122,7 +117,6 @@ void read_attention(const Scorer& scorer, Runtime& runtime, std::span<const IdPa
                     const AttentionDone& done) {
   for (size_t begin = 0, end = 0; begin < pairs.size(); begin = end) {
     for (size_t sources = 0, targets = 0; end < pairs.size(); ++end) {
-      check(!pairs[end].source.empty() && !pairs[end].target.empty(), "a pair without </s>");
       sources += pairs[end].source.size();
       targets += pairs[end].target.size();
       if (end > begin && std::max(sources, targets) > kTokens) break;

@@ -54,7 +54,7 @@ int LineLimits::lines_ahead(bool on_host) const { return lines > 0 ? lines : (on
 SearchLimits LineLimits::at_a_time(bool on_host, int beam) const {
   const Usual& usual = on_host ? kHost : kDevice;
   return {.sentences = sentences > 0 ? sentences : std::clamp(usual.hypotheses / beam, 1, usual.sentences),
-          .words = words > 0 ? words : usual.words};
+          .tokens = words > 0 ? words : usual.words};
 }
 
 LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
@@ -168,11 +168,11 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
   std::erase_if(order, blank);
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     std::vector<IdPair> pairs;
-    size_t words = 0;
+    size_t tokens = 0;
     for (; end < order.size() && pairs.size() < static_cast<size_t>(limits_.sentences); ++end) {
       const size_t i = order[end];
-      words += sources[i].size();
-      if (!pairs.empty() && words > static_cast<size_t>(limits_.words)) break;
+      tokens += sources[i].size();
+      if (!pairs.empty() && tokens > static_cast<size_t>(limits_.tokens)) break;
       pairs.push_back({sources[i], translations[i]});
       pairs.back().source.push_back(source_.eos_id());
       pairs.back().target.push_back(target_.eos_id());

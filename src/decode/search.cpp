@@ -11,9 +11,18 @@
 
 namespace nmt {
 
-void Concatenation::add(std::span<const int32_t> sentence) {
-  ids.insert(ids.end(), sentence.begin(), sentence.end());
-  begin.push_back(static_cast<int32_t>(ids.size()));
+PairInput pair_input(std::span<const IdPair> pairs) {
+  std::vector<int32_t> source, target, source_begin = {0}, target_begin = {0};
+  const auto add = [](const std::vector<int32_t>& sentence, std::vector<int32_t>& ids, std::vector<int32_t>& begin) {
+    check(!sentence.empty(), "a sentence without </s>");
+    ids.insert(ids.end(), sentence.begin(), sentence.end());
+    begin.push_back(static_cast<int32_t>(ids.size()));
+  };
+  for (const IdPair& pair : pairs) {
+    add(pair.source, source, source_begin);
+    add(pair.target, target, target_begin);
+  }
+  return {source, source_begin, target, target_begin};
 }
 
 namespace {
@@ -134,7 +143,7 @@ void Search::translate(SourceQueue& queue, const SearchLimits& limits, const Sea
   const std::span groups(groups_.data(), static_cast<size_t>(count));
   const PhaseScope phase(runtime_.profile, "search");
   for (const auto& group : groups) {
-    group->open(queue, {.sentences = limits.sentences / count, .words = limits.words / count}, longest(), shortlist_);
+    group->open(queue, {.sentences = limits.sentences / count, .tokens = limits.tokens / count}, longest(), shortlist_);
     group->begin_step();
   }
   const auto under_way = [](const auto& group) { return group->under_way(); };
@@ -146,19 +155,13 @@ void Search::translate(SourceQueue& queue, const SearchLimits& limits, const Sea
 }
 
 std::vector<std::vector<float>> Search::score(std::span<const IdPair> pairs) {
-  Concatenation source, target;
-  for (const IdPair& pair : pairs) {
-    check(!pair.source.empty() && !pair.target.empty(), "a pair without </s>");
-    source.add(pair.source);
-    target.add(pair.target);
-  }
   std::vector<std::vector<float>> scores;
   if (pairs.empty()) return scores;
-  std::vector<float> sums(target.ids.size());
-  const PairInput input(source.ids, source.begin, target.ids, target.begin);
+  const PairInput input = pair_input(pairs);
+  std::vector<float> sums(input.target.ids.size());
   for (const auto& model : groups_[0]->models()) model->add_scores(input, sums);
   for (size_t s = 0; s < pairs.size(); ++s)
-    scores.emplace_back(sums.begin() + target.begin[s], sums.begin() + target.begin[s + 1]);
+    scores.emplace_back(sums.begin() + input.target.begin[s], sums.begin() + input.target.begin[s + 1]);
   return scores;
 }
 

@@ -13,12 +13,8 @@ struct IdPair {
   std::vector<int32_t> source, target;
 };
 
-// Sentences one after another.
-struct Concatenation {
-  std::vector<int32_t> ids, begin = {0};
-
-  void add(std::span<const int32_t> sentence);
-};
+// All of them, one after another.
+PairInput pair_input(std::span<const IdPair> pairs);
 
 // Beam search with one runtime; see Decoder.
 class Search {

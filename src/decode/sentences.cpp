@@ -39,9 +39,9 @@ int64_t Sentences::limit(size_t sentence) const {
 Sentences::Begun Sentences::begin() {
   Begun begun;
   std::vector<int32_t> ids, begins = {0};
-  const bool room = sentences_ <= limits_.sentences - limits_.sentences / 4 && words_ <= limits_.words * 3 / 4;
+  const bool room = sentences_ <= limits_.sentences - limits_.sentences / 4 && tokens_ <= limits_.tokens * 3 / 4;
   while (room && (sentences_ == 0 || sentences_ < limits_.sentences)) {
-    const auto next = queue_.take(sentences_ == 0 ? INT64_MAX : limits_.words - words_);
+    const auto next = queue_.take(sentences_ == 0 ? INT64_MAX : limits_.tokens - tokens_);
     if (!next) break;
     const auto& source = queue_[*next];
     const auto length = static_cast<int64_t>(source.size());
@@ -52,7 +52,7 @@ Sentences::Begun Sentences::begin() {
     beams_[*next] = std::make_unique<Beam>(options_, limit(*next), eos_);
     if (allowed) allowed->begin(*next, source);
     ++sentences_;
-    words_ += length;
+    tokens_ += length;
   }
   if (allowed && !begun.rows.empty()) allowed->update();
   begun.source = PackedText(ids, begins);
@@ -107,7 +107,7 @@ void Sentences::advance(std::span<const float> log_probabilities, std::span<cons
     places_.free(sentence);
     if (allowed) allowed->end(s);
     --sentences_;
-    words_ -= static_cast<int64_t>(queue_[s].size());
+    tokens_ -= static_cast<int64_t>(queue_[s].size());
     done(s, std::exchange(beams_[s], nullptr)->best());
   }
 }

@@ -22,7 +22,7 @@ namespace nmt {
 // How much is worked on together. Results depend on it as far as Decoder says: hardly, or not at all.
 struct SearchLimits {
   int64_t sentences = 64;
-  int64_t words = 4000;  // source tokens; a longer sentence is alone
+  int64_t tokens = 4000;  // of sources; a longer sentence is alone
 };
 
 // done(index of a source, its translations, best first): called as soon as it is translated.
@@ -92,7 +92,7 @@ class Sentences {
   SourcePlaces places_;
   std::vector<std::unique_ptr<Beam>> beams_;  // by sentence; of those under way
   std::vector<int32_t> first_row_;            // by sentence: in the step before, -1: it is new
-  int64_t sentences_ = 0, words_ = 0;         // under way
+  int64_t sentences_ = 0, tokens_ = 0;        // under way
 };
 
 }  // namespace nmt

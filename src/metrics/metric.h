@@ -25,7 +25,7 @@ class Metric {
   // Name, value and details from a sentence's statistics or from sums of them.
   virtual Score score(std::span<const double> statistics) const = 0;
 
-  virtual std::string settings() const = 0;  // the signature's own part: "case:mixed|eff:no|..."
+  virtual std::string settings() const = 0;  // the signature's own part, fields KEY:VALUE: "case:mixed|eff:no|..."
 };
 
 // The statistics of each sentence of a corpus, one row each.

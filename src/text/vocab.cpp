@@ -17,6 +17,7 @@ std::shared_ptr<const Vocab> Vocab::load(const std::string& path) {
 
 std::pair<std::shared_ptr<const Vocab>, std::shared_ptr<const Vocab>> Vocab::load_sides(
     const std::vector<std::string>& paths) {
+  require(paths.size() == 1 || paths.size() == 2, "--vocabs takes one or two files, not {}", paths.size());
   const auto source = load(paths.front());
   return {source, paths.back() == paths.front() ? source : load(paths.back())};
 }

@@ -113,7 +113,6 @@ void TrainOptions::apply_task(Options& o) {
 }
 
 void TrainOptions::validate() const {
-  require(vocabs.size() <= 2, "--vocabs takes one or two files, not {}", vocabs.size());
   const auto is_beta = [](double beta) { return beta >= 0 && static_cast<float>(beta) < 1; };
   require(adam.size() == 3 && is_beta(adam[0]) && is_beta(adam[1]) && adam[2] >= 1e-30 && adam[2] <= 1,
           "--optimizer-params takes beta1 and beta2 in [0, 1), float32 numbers below 1, and an epsilon of 1e-30 to 1");

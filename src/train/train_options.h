@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/beam.h"
 #include "nn/model_config.h"
 #include "text/corpus_options.h"
 
@@ -41,8 +42,8 @@ struct TrainOptions {
   int64_t valid_batch_words = 4000;
   int early_stopping = 0;
   std::string valid_output;
-  int beam_size = 4;
-  double alpha = 0.6;
+  int beam_size = SearchOptions().beam;
+  double alpha = SearchOptions().alpha;
 
   std::string save_freq = "5Ku";
   int keep_last = 5;

@@ -70,7 +70,7 @@ TEST_CASE("a translation does not depend on the others under way") {
   sources.push_back({1});
   const auto together = translate(decoder, sources);
   // Others take the places of those that end, in any order of lengths.
-  for (const SearchLimits& limits : {SearchLimits{.sentences = 1}, {.sentences = 5}, {.sentences = 9, .words = 60}}) {
+  for (const SearchLimits& limits : {SearchLimits{.sentences = 1}, {.sentences = 5}, {.sentences = 9, .tokens = 60}}) {
     const auto mixed = translate(decoder, sources, limits);
     for (size_t s = 0; s < sources.size(); ++s) {
       REQUIRE(mixed[s].size() == together[s].size());
