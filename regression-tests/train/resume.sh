@@ -79,7 +79,7 @@ rm -rf stopped stopped.json
 mkdir stopped
 start --model stopped/m.safetensors $validates --log-json stopped.json 2> stopped.log
 send TERM stopped.json
-echo "$code in a validation"
+echo "$code in a validation, due still: $(grep -ac 'due\\":\[true' stopped/m.state)"
 train --model stopped/m.safetensors $validates --log-json stopped.json 2> /dev/null
 validations measured.json | diff <(validations stopped.json) -
 content stopped | diff <(content measured) -

@@ -31,6 +31,9 @@ struct UpdateTotals {
   double loss = 0;
 };
 
+// A longer gradient's squares are beyond float32, which Adam's variance holds.
+inline constexpr double kLongestGradient = 1e18;
+
 // The update that was decided on last, and what the next one goes by.
 struct Update {
   double loss = 0, norm = 0;  // norm: the gradient's, before it is shortened
@@ -38,17 +41,19 @@ struct Update {
   Adam adam{};
   double mean_norm = 0;  // running mean of the norms of updates that were made; 0: there was none yet
   int64_t count = 0;     // updates that were made
+
+  // Whether loss and norm are numbers to go by; else the model has broken down, or float16 has.
+  NMT_ON_DEVICE_TOO bool sound() const { return std::isfinite(loss) && norm < kLongestGradient; }
 };
 
-// The next update. Skipped are losses and norms that are no numbers, norms whose square is beyond float32 (Adam's
-// variance holds it), and what the rule says.
+// The next update. Skipped is what is not sound, and what the rule says.
 NMT_ON_DEVICE_TOO inline Update decide(const UpdateRule& rule, const UpdateTotals& totals, const Update& last) {
-  constexpr double kNormMemory = 0.99, kLargestNorm = 1e18;
+  constexpr double kNormMemory = 0.99;
   Update u = last;
   u.loss = totals.loss / rule.loss_scale;
   u.norm = std::sqrt(totals.squares) / rule.loss_scale;
   const bool exploded = rule.skip_factor > 0 && last.mean_norm > 0 && u.norm > rule.skip_factor * last.mean_norm;
-  u.made = std::isfinite(u.loss) && u.norm < kLargestNorm && !exploded;
+  u.made = u.sound() && !exploded;
   if (!u.made) return u;
   u.mean_norm = last.mean_norm == 0 ? u.norm : kNormMemory * last.mean_norm + (1 - kNormMemory) * u.norm;
   const auto t = static_cast<double>(++u.count);

@@ -183,6 +183,7 @@ Update Trainer::settle(size_t left) {
     const bool beyond_float16 = s.loss_scale.adapt(!std::isfinite(update.norm));
     if (update.made) {
       s.skipped_in_row = 0;
+      sound_ = true;
       continue;
     }
     ++s.skipped;
@@ -193,6 +194,7 @@ Update Trainer::settle(size_t left) {
       continue;
     }
     ++s.skipped_in_row;
+    sound_ = update.sound();
     log_.event(s.progress, "warning",
                fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", step.number, update.loss,
                            update.norm, s.skipped));
@@ -353,19 +355,23 @@ void Trainer::run() {
   if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
 }
 
-bool Trainer::do_what_is_due(bool saves, bool sound) {
+bool Trainer::do_what_is_due(bool saves, bool ends) {
   Profile& profile = replicas_->first().profile;
   profile.enter("validation");
   if (state_.validation_due) validate();
   profile.enter("saving");
-  const bool ends = reached_end() || stalled(), stops = stop_signal != 0;
+  ends = ends || stalled();
+  const bool stops = stop_signal != 0;
   if (stops) settle();
   const bool put_off = state_.save_due, due = saves || put_off;
-  state_.save_due = due && !sound && !ends;  // what broke down is not to take the place of what is good
-  if (ends || (due && sound))
+  state_.save_due = due && !sound_ && !ends;
+  if (!sound_ && saved_at_ >= 0) {  // what broke down is not to take the place of what is good
+    if (ends || stops) log::warn("the last loss is no number, and is not saved: {}", last_checkpoint());
+  } else if (ends || (due && sound_)) {
     save(!saves_by_epoch() || put_off || state_.progress.epoch_ended);
-  else if (stops)
+  } else if (stops) {
     save(false);
+  }
   if (!stops) return ends;
   log::info("stopped by signal {} at update {}; run again to go on", static_cast<int>(stop_signal),
             state_.progress.updates);
@@ -376,10 +382,12 @@ bool Trainer::do_what_is_due(bool saves, bool sound) {
 void Trainer::train() {
   Profile& profile = replicas_->first().profile;
   TrainingProgress looked = state_.progress;  // when it was last asked what is due
-  if (reached_end() && !std::filesystem::exists(options_.model_path)) save(false);
+  sound_ = !state_.save_due;
+  bool ends = reached_end() || stalled();
+  if (ends && !std::filesystem::exists(options_.model_path)) save(false);
   state_.validation_due = state_.validation_due && validator_ != nullptr;
-  if (state_.validation_due) do_what_is_due(false, true);  // a signal has put it off
-  for (bool ends = reached_end() || stalled(); !ends;) {
+  if (state_.validation_due) ends = do_what_is_due(false, ends);  // a signal has put it off
+  while (!ends) {
     double since = seconds_now();
     const auto clock = [&] {
       const double time = seconds_now();
@@ -416,7 +424,7 @@ void Trainer::train() {
     if (shows) display(update, std::move(norms));
     log_.bar(p, done_share());
     if (step.epoch_ended) report_epoch();
-    ends = do_what_is_due(saves, std::isfinite(update.loss) && std::isfinite(update.norm));
+    ends = do_what_is_due(saves, ends);
   }
   if (stalled())
     log::info("early stopping: {} was not better in {} validations", options_.valid_metrics.front(),

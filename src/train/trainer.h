@@ -64,8 +64,8 @@ class Trainer {
   void report_epoch();
   // Validates unless a signal comes meanwhile: then it stays due.
   void validate();
-  // After an update: validation, saving, the end; whether the training ends. `sound`: loss and norm are numbers.
-  bool do_what_is_due(bool saves, bool sound);
+  // After an update: validation, saving, the end; whether the training ends.
+  bool do_what_is_due(bool saves, bool ends);
   void write_state();
   void save(bool numbered);
   std::string last_checkpoint() const;  // that can be gone on from, in words
@@ -91,6 +91,7 @@ class Trainer {
   std::unique_ptr<Validator> validator_;
   TrainLog log_;
   TrainingState state_;
+  bool sound_ = true;      // the last outcome's loss and norm were numbers
   int64_t saved_at_ = -1;  // the update that PREFIX.state is of; -1: there is none of this run
 };
 

@@ -1,6 +1,7 @@
 #include "train/validator.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/files.h"
 #include "base/hash.h"
@@ -63,6 +64,7 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
   Decoder decoder(std::span(&scorer, 1), runtime, search);
   LineLimits limits;
   limits.words = static_cast<int>(options_.valid_batch_words);
+  limits.max_length = std::numeric_limits<int>::max();  // cross-entropy is of whole lines, too
   LineTranslator translator(decoder, *source_, *target_, limits, options_.valid_sets[0]);
   std::vector<std::string> translations;
   translator.translate(

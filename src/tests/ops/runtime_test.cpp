@@ -156,7 +156,7 @@ TEST_CASE("a state is written by one graph and read by the next", "[ops]") {
   CHECK(runtime.plans_made() == 2);  // one and two entries
 }
 
-TEST_CASE("dropout is a function of seed, step and place", "[ops]") {
+TEST_CASE("dropout is a function of seed, step and site", "[ops]") {
   Runtime runtime(2);
   const std::vector<float> ones(5000, 1.f);
   const auto masks = [&] {

@@ -371,7 +371,7 @@ TEST_CASE("NaN ends the run after the limit, the last good checkpoint is named a
   CHECK(warnings == 3);
 }
 
-TEST_CASE("a model that has broken down is not saved over a good one, and its cost is no number") {
+TEST_CASE("a model whose loss is no number is not saved over an earlier one, nor is its cost a number") {
   const TrainingFolder folder;
   TrainOptions o = folder.options();
   o.learn_rate = 1e4;  // numbers end after an update or a few
@@ -400,6 +400,11 @@ TEST_CASE("a model that has broken down is not saved over a good one, and its co
     without += json.at("cost").is_null() ? 1 : 0;
   }
   CHECK(without == 3);  // the fourth ends the run
+
+  // Nor at the end.
+  const std::string before = read_file(folder.state_path());
+  folder.further(o, fmt::format("{}u", updates + 2));
+  CHECK(read_file(folder.state_path()) == before);
 }
 
 TEST_CASE("a save that was put off is made after the next sound update") {

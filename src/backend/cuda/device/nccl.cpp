@@ -1,6 +1,7 @@
 #include <mutex>
 
 #include "backend/cuda/communicator.h"
+#include "backend/cuda/unsuitable_device.h"
 #include "base/error.h"
 
 #if __has_include(<nccl.h>)
@@ -148,7 +149,7 @@ std::vector<std::unique_ptr<Communicator>> Communicator::connect(std::span<Devic
 namespace nmt::cuda {
 
 std::vector<std::unique_ptr<Communicator>> Communicator::connect(std::span<Device* const>) {
-  fail("several devices need NCCL, and this nmt was built without it");
+  throw UnsuitableDevice("several devices need NCCL, and this nmt was built without it");
 }
 
 }  // namespace nmt::cuda
