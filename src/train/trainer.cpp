@@ -174,16 +174,16 @@ Update Trainer::settle(size_t left) {
     const Step step = std::move(begun_.front());
     begun_.pop_front();
     update = replicas_->outcome();
-    for (TrainingSums* sums : {&s.shown, &s.epoch})
-      if (std::isfinite(update.loss)) {
+    if (std::isfinite(update.loss))
+      for (TrainingSums* sums : {&s.shown, &s.epoch}) {
         sums->loss += update.loss * static_cast<double>(step.tokens);
         sums->cost_tokens += step.tokens;
       }
     s.mean_norm = update.mean_norm;
     const bool beyond_float16 = s.loss_scale.adapt(!std::isfinite(update.norm));
+    if (!beyond_float16) sound_ = update.sound();
     if (update.made) {
       s.skipped_in_row = 0;
-      sound_ = true;
       continue;
     }
     ++s.skipped;
@@ -194,7 +194,6 @@ Update Trainer::settle(size_t left) {
       continue;
     }
     ++s.skipped_in_row;
-    sound_ = update.sound();
     log_.event(s.progress, "warning",
                fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", step.number, update.loss,
                            update.norm, s.skipped));

@@ -14,4 +14,11 @@ inline void check_cuda(cudaError_t error, const char* doing) {
   fail("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+// That cudaMallocAsync takes the device's memory from.
+inline cudaMemPool_t memory_pool(int device) {
+  cudaMemPool_t pool;
+  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the memory pool");
+  return pool;
+}
+
 }  // namespace nmt::cuda

@@ -13,12 +13,6 @@ namespace {
 
 void use(int device) { check_cuda(cudaSetDevice(device), "choosing the device"); }
 
-cudaMemPool_t pool_of(int device) {
-  cudaMemPool_t pool;
-  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the memory pool");
-  return pool;
-}
-
 // Pinned memory that grows. Taking some may wait for all devices, and freeing it does, which may wait for each other:
 // what was too small is kept to the end.
 class PinnedMemory {
@@ -177,7 +171,7 @@ Device::Device(int index) : index_(index), info_(device_info(index)) {
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   // Freed memory stays with the process: it will be taken again.
   uint64_t keep = UINT64_MAX;
-  check_cuda(cudaMemPoolSetAttribute(pool_of(index), cudaMemPoolAttrReleaseThreshold, &keep),
+  check_cuda(cudaMemPoolSetAttribute(memory_pool(index), cudaMemPoolAttrReleaseThreshold, &keep),
              "setting up the memory pool");
   staging_ = new Staging(stream_);
 }
@@ -196,11 +190,11 @@ void* Device::allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
   void* memory = nullptr;
   cudaError_t error = cudaMallocAsync(&memory, bytes, stream_);
-  if (error ==
-      cudaErrorMemoryAllocation) {  // what was freed last may still be in use, and what the pool keeps too small
+  // What was freed last may still be in use, and what the pool keeps too small.
+  if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     synchronize();
-    check_cuda(cudaMemPoolTrimTo(pool_of(index_), 0), "giving back memory");
+    check_cuda(cudaMemPoolTrimTo(memory_pool(index_), 0), "giving back memory");
     error = cudaMallocAsync(&memory, bytes, stream_);
   }
   if (error == cudaErrorMemoryAllocation) {
@@ -224,7 +218,7 @@ namespace {
 
 int64_t pool_bytes(int device, cudaMemPoolAttr what) {
   uint64_t bytes = 0;
-  check_cuda(cudaMemPoolGetAttribute(pool_of(device), what, &bytes), "asking for the memory that is used");
+  check_cuda(cudaMemPoolGetAttribute(memory_pool(device), what, &bytes), "asking for the memory that is used");
   return static_cast<int64_t>(bytes);
 }
 

@@ -51,8 +51,7 @@ void check_nccl(ncclResult_t result, const char* doing) {
 // Memory of a device's pool is its own, unless it is shared with those that can reach it.
 void share_memory(std::span<Device* const> devices) {
   for (const Device* owner : devices) {
-    cudaMemPool_t pool;
-    check_cuda(cudaDeviceGetDefaultMemPool(&pool, owner->index()), "asking for the memory pool");
+    const cudaMemPool_t pool = memory_pool(owner->index());
     for (const Device* reader : devices) {
       int reaches = 0;
       if (reader != owner)
