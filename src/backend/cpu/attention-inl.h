@@ -92,6 +92,14 @@ HWY_INLINE void load_rows(const T* from, int64_t stride, int64_t rows, int64_t r
   std::fill(to + rows * length, to + rows_to * length, 0.0f);
 }
 
+// Fetches rows that store_rows will write: they, too, come from memory first.
+template <class T>
+HWY_INLINE void fetch_rows(const T* to, int64_t stride, int64_t rows, int64_t width) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < width; c += kLine) hwy::Prefetch(to + r * stride + c);
+}
+
 // to[r][c] = factor * from[r][c].
 template <class T>
 HWY_INLINE void store_rows(const float* from, int64_t rows, int64_t width, float factor, T* to, int64_t stride) {

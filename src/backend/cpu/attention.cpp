@@ -19,6 +19,7 @@ void attend(const Attention& a, const Item& item, const T* q, const T* k, const 
   const auto [keys, keys_transposed, values, queries, scores, sums, shifts, normalisers] =
       scratch_arrays({all_keys * k_width, k_width * length, item.keys * v_width, block * k_width, block * length,
                       block * v_width, round_up(block), round_up(block)});
+  fetch_rows(out, a.out_stride, item.queries, a.d_v);
   load_rows(k, a.k_stride, item.keys, all_keys, a.d_k, 1.0f, keys);
   transpose_rows(keys, k_width, all_keys, k_width, keys_transposed, length);
   load_rows(v, a.v_stride, item.keys, item.keys, a.d_v, 1.0f, values);

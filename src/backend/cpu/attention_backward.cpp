@@ -28,6 +28,9 @@ void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) 
               dweights] = scratch_arrays({all_keys * k_width, item.keys * k_width, k_width * length, all_keys * v_width,
                                           item.keys * v_width, v_width * length, block * k_width, block * k_width,
                                           block * v_width, block * length, block * length});
+  fetch_rows(g.dq, a.q_stride, item.queries, a.d_k);
+  fetch_rows(g.dk, a.k_stride, item.keys, a.d_k);
+  fetch_rows(g.dv, a.v_stride, item.keys, a.d_v);
   load_rows(g.k, a.k_stride, item.keys, all_keys, a.d_k, 1.0f, keys);
   transpose_rows(keys, k_width, all_keys, k_width, keys_transposed, length);
   load_rows(g.v, a.v_stride, item.keys, all_keys, a.d_v, 1.0f, values);

@@ -52,8 +52,9 @@ void cross_entropy(DType t, Rows rows, int64_t width, float* logits, const int32
 
       const auto factor = hn::Set(d, weight / sum_of_exp);
       const auto less = hn::Set(d, weight * spread);
-      for_each(d, width,
-               [&](int64_t i, size_t n) HWY_ATTR { store(d, hn::MulSub(load(d, x + i, n), factor, less), dx + i, n); });
+      for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
+        store_ahead(d, hn::MulSub(load(d, x + i, n), factor, less), dx + i, n);
+      });
       const auto less_at_label = hn::Set(d, weight * (spread + (1 - smoothing)));
       store(d, hn::MulSub(exp(d, hn::Set(d, label_logit)), factor, less_at_label), dx + label, 1);
     }

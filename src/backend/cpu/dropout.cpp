@@ -26,7 +26,7 @@ void dropout(DType t, const Dropout& dropout, int64_t begin, int64_t end, const 
     T* out = static_cast<T*>(y) + begin;
     const DF d;
     for_each_dropped(d, dropout, begin, end - begin, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
-      store(d, drop(load_ahead(d, in + i, n)), out + i, n);
+      store_ahead(d, drop(load_ahead(d, in + i, n)), out + i, n);
     });
   });
 }

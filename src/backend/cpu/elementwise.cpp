@@ -18,7 +18,8 @@ HWY_INLINE void map(DType t, int64_t begin, int64_t end, const void* x, void* y,
     const T* in = static_cast<const T*>(x) + begin;
     T* out = static_cast<T*>(y) + begin;
     const DF d;
-    for_each(d, end - begin, [&](int64_t i, size_t n) HWY_ATTR { store(d, f(load_ahead(d, in + i, n)), out + i, n); });
+    for_each(d, end - begin,
+             [&](int64_t i, size_t n) HWY_ATTR { store_ahead(d, f(load_ahead(d, in + i, n)), out + i, n); });
   });
 }
 
@@ -31,7 +32,7 @@ HWY_INLINE void map(DType t, int64_t begin, int64_t end, const void* a, const vo
     T* out = static_cast<T*>(y) + begin;
     const DF d;
     for_each(d, end - begin, [&](int64_t i, size_t n) HWY_ATTR {
-      store(d, f(load_ahead(d, left + i, n), load_ahead(d, right + i, n)), out + i, n);
+      store_ahead(d, f(load_ahead(d, left + i, n), load_ahead(d, right + i, n)), out + i, n);
     });
   });
 }
@@ -123,7 +124,7 @@ void column_sums(DType t, Rows rows, int64_t width, const void* x, float* sums) 
     for (; r + 4 <= rows.end; r += 4, row += 4 * width) {
       for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
         auto s = load(d, sums + i, n);
-        for (int64_t k = 0; k < 4; ++k) s = hn::Add(s, load(d, row + k * width + i, n));
+        for (int64_t k = 0; k < 4; ++k) s = hn::Add(s, load_ahead(d, row + k * width + i, n));
         store(d, s, sums + i, n);
       });
     }

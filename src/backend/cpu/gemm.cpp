@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kManyRows = 2048;          // fewer rows than these are shared out by columns, too
 constexpr int64_t kTokenBlock = 1024;        // rows of dy and x that a weight gradient sums at a time
-constexpr int64_t kFewTokens = 512;          // the same where each task has rows of its own
+constexpr int64_t kFewTokens = 512;          // the least of them where each task has rows of its own
 constexpr int64_t kSmallGradient = 1 << 16;  // elements of a weight gradient of which every task may have a sum
 
 }  // namespace
@@ -116,44 +116,21 @@ void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, const Ope
 
 namespace {
 
-// Rows of zeros behind the last of `tokens` rows of x [tokens, k], so that there are `padded`; x itself where that is
-// so.
-const void* padded_rows(DType t, int64_t tokens, int64_t padded, int64_t k, const void* x, AlignedBytes& room) {
-  if (padded == tokens) return x;
-  const auto row = static_cast<size_t>(k) * size_of(t);
-  room.assign(static_cast<size_t>(padded) * row, std::byte{0});
-  std::memcpy(room.data(), x, static_cast<size_t>(tokens) * row);
-  return room.data();
-}
-
-// Rows [begin, end) of dw, from dy [tokens, n] and the packed x [padded, k]; added where `accumulate`, in the calling
-// thread.
-void weight_gradient_rows(const PackedLayout& layout, DType t, int64_t tokens, int64_t padded, int64_t n, int64_t k,
-                          int64_t begin, int64_t end, const void* dy, const std::byte* packed, float* dw,
-                          bool accumulate) {
-  const int64_t count = end - begin;
-  const auto bytes = static_cast<size_t>(count * padded) * size_of(t);
-  std::byte* transposed = thread_scratch(bytes);
-  if (padded != tokens) std::memset(transposed, 0, bytes);
-  transpose(t, tokens, count, offset(dy, begin, t), n, transposed, padded);
-  layout.multiply(0, k, count, transposed, packed, DType::kF32, dw + begin * k, {.accumulate = accumulate});
-}
-
 // A small dw: each task sums over tokens of its own, and the sums are added up in order.
 void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
                            float* dw) {
   thread_local AlignedVector<float> sums;  // the caller's
-  const int64_t blocks = divide_up(m, kFewTokens), size = n * k;
+  const int64_t block_rows = std::clamp(round_up(m / 8, 64), kFewTokens, kTokenBlock);
+  const int64_t blocks = divide_up(m, block_rows), size = n * k;
   sums.resize(static_cast<size_t>(blocks * size));
   float* const partial = sums.data();
   pool.parallel_for(blocks, 1, [&](int64_t block, int64_t) {
-    thread_local AlignedBytes packed, room;
-    const int64_t first = block * kFewTokens, tokens = std::min(kFewTokens, m - first), padded = round_up(tokens, 64);
-    const PackedLayout layout(t, k, padded);
+    thread_local AlignedBytes packed;
+    const int64_t first = block * block_rows, tokens = std::min(block_rows, m - first);
+    const PackedLayout layout(t, k, round_up(tokens, 64));
     packed.resize(static_cast<size_t>(layout.bytes()));
-    layout.pack(0, k, t, padded_rows(t, tokens, padded, k, offset(x, first * k, t), room), k, 1, packed.data());
-    weight_gradient_rows(layout, t, tokens, padded, n, k, 0, n, offset(dy, first * n, t), packed.data(),
-                         partial + block * size, false);
+    layout.pack_rows(0, k, tokens, offset(x, first * k, t), k, packed.data());
+    layout.multiply_transposed(tokens, n, offset(dy, first * n, t), n, packed.data(), partial + block * size, false);
   });
   pool.parallel_for(size, 1 << 12, [&](int64_t begin, int64_t end) {
     for (int64_t block = 0; block < blocks; ++block) add_f32(begin, end, partial + block * size, dw);
@@ -168,16 +145,17 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
   if (n * k <= kSmallGradient) return small_weight_gradient(pool, t, m, n, k, dy, x, dw);
   // Rows of dw that one task computes: enough tasks for several cores also where n is small; a function of n alone.
   const int64_t rows = n >= 1024 ? 256 : std::max<int64_t>(16, round_up(n / 4, 16));
-  thread_local AlignedBytes packed, room;  // the caller's
+  thread_local AlignedBytes packed;  // the caller's
   for (int64_t first = 0; first < m; first += kTokenBlock) {
-    const int64_t tokens = std::min(kTokenBlock, m - first), padded = round_up(tokens, 64);
-    const PackedLayout layout(t, k, padded);
+    const int64_t tokens = std::min(kTokenBlock, m - first);
+    const PackedLayout layout(t, k, round_up(tokens, 64));
     packed.resize(static_cast<size_t>(layout.bytes()));
-    pack_columns(pool, t, k, padded, t, padded_rows(t, tokens, padded, k, offset(x, first * k, t), room), k, 1,
-                 packed.data());
-    const std::byte* b = packed.data();
+    std::byte* b = packed.data();
+    pool.parallel_for(k, layout.has_panels() ? kPanelColumns : k, [&](int64_t begin, int64_t end) {
+      layout.pack_rows(begin, end, tokens, offset(x, first * k + begin, t), k, b);
+    });
     pool.parallel_for(n, rows, [&](int64_t begin, int64_t end) {
-      weight_gradient_rows(layout, t, tokens, padded, n, k, begin, end, offset(dy, first * n, t), b, dw, true);
+      layout.multiply_transposed(tokens, end - begin, offset(dy, first * n + begin, t), n, b, dw + begin * k, true);
     });
   }
 }

@@ -54,14 +54,14 @@ void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, co
       const auto factor = hn::Set(d, inverse);
       const auto normalise = [&](int64_t i, size_t n) HWY_ATTR {
         const auto normal = hn::Mul(deviation(i, n), factor);
-        store(d, hn::MulAdd(normal, load(d, scale + i, n), load(d, bias + i, n)), result + i, n);
+        store_ahead(d, hn::MulAdd(normal, load(d, scale + i, n), load(d, bias + i, n)), result + i, n);
       };
       if (sums == nullptr) {
         for_each(d, width, normalise);
       } else {
         T* saved = static_cast<T*>(sums) + first;
         for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
-          store(d, load(d, z + i, n), saved + i, n);
+          store_ahead(d, load(d, z + i, n), saved + i, n);
           normalise(i, n);
         });
       }
@@ -103,13 +103,13 @@ void layer_norm_backward(DType t, Rows rows, int64_t width, const void* dout, co
         return hn::Mul(inverse, hn::Sub(hn::Sub(g, mean_g), hn::Mul(normal(load(d, z + i, n)), mean_gn)));
       };
       if (dy == nullptr) {
-        for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR { store(d, input_gradient(i, n), out + i, n); });
+        for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR { store_ahead(d, input_gradient(i, n), out + i, n); });
       } else {
         T* dropped = static_cast<T*>(dy) + first;
         for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
           const auto dz = input_gradient(i, n);
-          store(d, dz, out + i, n);
-          store(d, drop(dz), dropped + i, n);
+          store_ahead(d, dz, out + i, n);
+          store_ahead(d, drop(dz), dropped + i, n);
         });
       }
     }

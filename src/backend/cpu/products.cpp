@@ -10,6 +10,7 @@
 
 #include <omp.h>
 
+#include "backend/cpu/gemm_panels.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/scratch.h"
@@ -161,15 +162,18 @@ std::byte* thread_scratch(size_t bytes) {
   return scratch.get(bytes);
 }
 
-// What oneDNN chooses for a full block of rows.
-PackedLayout::PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k) {
-  if (n > 0 && k > 0)
+// oneDNN chooses for a full block of rows.
+PackedLayout::PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k), own_(has_panel_products(t, k)) {
+  if (n > 0 && k > 0 && !own_)
     product_ = packed_products().get(packed_key(kRowBlock, n, k, t, t == DType::kI8 ? DType::kI32 : t, {}, false));
 }
 
-int64_t PackedLayout::bytes() const { return product_ == nullptr ? 0 : static_cast<int64_t>(product_->w.get_size()); }
+int64_t PackedLayout::bytes() const {
+  if (own_) return offset_of(round_up(n_, kPanel));
+  return product_ == nullptr ? 0 : static_cast<int64_t>(product_->w.get_size());
+}
 
-bool PackedLayout::has_panels() const { return product_ != nullptr && product_->panel != Tag::undef; }
+bool PackedLayout::has_panels() const { return own_ || (product_ != nullptr && product_->panel != Tag::undef); }
 
 // These layouts round the rows of B up to 64 bytes.
 int64_t PackedLayout::offset_of(int64_t column) const {
@@ -179,15 +183,29 @@ int64_t PackedLayout::offset_of(int64_t column) const {
 
 void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
                         std::byte* packed) const {
-  if (product_ == nullptr) return;
+  if (begin == end || k_ == 0) return;
   const bool all = begin == 0 && end == n_;
   check(all || has_panels(), "a layout without panels");
   const dnnl::memory::desc plain({k_, end - begin}, onednn_type(from), dnnl::memory::dims{row, column});
-  const auto layout = all ? product_->w : dnnl::memory::desc({k_, end - begin}, onednn_type(t_), product_->panel);
+  const Tag panel = own_ ? (t_ == DType::kF32 ? Tag::BA16a64b : Tag::BA16a64b2a) : product_->panel;
+  const auto layout = all && !own_ ? product_->w : dnnl::memory::desc({k_, end - begin}, onednn_type(t_), panel);
   auto& engine = onednn_engine();
   auto& stream = thread_stream();
   dnnl::memory source(plain, engine, const_cast<void*>(w)), target(layout, engine, packed + offset_of(begin));
   dnnl::reorder(source, target).execute(stream, source, target);
+}
+
+void PackedLayout::pack_rows(int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
+                             std::byte* packed) const {
+  if (own_) return pack_panels(t_, begin, end, k_, rows, x, ldx, packed);
+  if (rows == k_) return pack(begin, end, t_, x, ldx, 1, packed);
+  const int64_t columns = end - begin;
+  thread_local Scratch scratch;
+  std::byte* padded = scratch.get(static_cast<size_t>(k_ * columns) * size_of(t_));
+  for (int64_t r = 0; r < rows; ++r)
+    std::memcpy(offset(padded, r * columns, t_), offset(x, r * ldx, t_), static_cast<size_t>(columns) * size_of(t_));
+  std::memset(offset(padded, rows * columns, t_), 0, static_cast<size_t>((k_ - rows) * columns) * size_of(t_));
+  pack(begin, end, t_, padded, columns, 1, packed);
 }
 
 namespace {
@@ -216,7 +234,11 @@ void multiply_nothing(int64_t m, int64_t n, DType ty, void* y, const Epilogue& e
 void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty,
                             void* y, const Epilogue& e) const {
   const int64_t n = end - begin;
-  if (product_ == nullptr) return multiply_nothing(m, n, ty, y, e);
+  if (n == 0 || k_ == 0) return multiply_nothing(m, n, ty, y, e);
+  if (own_) {
+    const int64_t row = k_ * static_cast<int64_t>(size_of(t_)) / 4;
+    return multiply_panels({t_, m, n, k_, x, row, 1, packed + offset_of(begin), ty, y, n, e});
+  }
   const bool panel = n != n_;
   check(!panel || has_panels(), "a layout without panels");
   const auto layout = panel ? dnnl::memory::desc({k_, n}, onednn_type(t_), product_->panel) : product_->w;
@@ -244,6 +266,18 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
     execute(*product, room, b, result, e.bias);
     std::memcpy(to, result, size(rows, n, ty));
   }
+}
+
+void PackedLayout::multiply_transposed(int64_t rows, int64_t m, const void* x, int64_t ldx, const std::byte* packed,
+                                       float* y, bool accumulate) const {
+  std::byte* columns = thread_scratch(static_cast<size_t>(m * k_) * size_of(t_));
+  if (own_) {
+    columns_by_steps(t_, m, k_, rows, x, ldx, columns);
+    return multiply_panels({t_, m, n_, k_, columns, 1, m, packed, DType::kF32, y, n_, {.accumulate = accumulate}});
+  }
+  if (rows != k_) std::memset(columns, 0, static_cast<size_t>(m * k_) * size_of(t_));
+  transpose(t_, rows, m, x, ldx, columns, k_);
+  multiply(0, n_, m, columns, packed, DType::kF32, y, {.accumulate = accumulate});
 }
 
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,

@@ -5,16 +5,17 @@
 
 #include "backend/cpu/gemm.h"
 
-// oneDNN's matrix products in the calling thread: what the parallel ones of gemm.h are made of.
+// Matrix products in the calling thread, what the parallel ones of gemm.h are made of: those of gemm_panels.h on
+// processors that have them, else oneDNN's.
 namespace nmt::cpu {
 
-inline constexpr int64_t kRowBlock = 256;  // rows of y that one task computes: near oneDNN's best rate, x stays in L2
+inline constexpr int64_t kRowBlock = 256;      // rows of y that one task computes: near the best rate, x stays in L2
 inline constexpr int64_t kPanelColumns = 256;  // columns of B that one task computes where tasks are cut by columns
 
 struct Product;  // a oneDNN primitive
 
-// The layout in which oneDNN wants B [k, n], for products y [m, n] = x [m, k] * B. Elements of B are of dtype t: kF32,
-// kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32.
+// The layout of B [k, n] for products y [m, n] = x [m, k] * B: our panels, or what oneDNN wants. Elements of B are of
+// dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32.
 class PackedLayout {
  public:
   PackedLayout(DType t, int64_t n, int64_t k);
@@ -27,16 +28,23 @@ class PackedLayout {
   // strides.
   void pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
             std::byte* packed) const;
+  // The same of x [rows, end - begin] of dtype t with the row stride ldx; B's other rows are zeros.
+  void pack_rows(int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx, std::byte* packed) const;
+
   // y [m, end - begin] of dtype ty = the epilogue of x * columns [begin, end); the bias is that of column `begin`.
   void multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty, void* y,
                 const Epilogue& e = {}) const;
+  // y [m, n] float32 = or += x^T * B: x [rows, m] with the row stride ldx, below which are zeros.
+  void multiply_transposed(int64_t rows, int64_t m, const void* x, int64_t ldx, const std::byte* packed, float* y,
+                           bool accumulate) const;
 
  private:
   int64_t offset_of(int64_t column) const;  // bytes before a panel
 
   DType t_;
   int64_t n_, k_;
-  std::shared_ptr<const Product> product_;  // one with this layout; none where B is empty
+  bool own_;
+  std::shared_ptr<const Product> product_;  // of oneDNN, with its layout; none where B is empty or the panels are ours
 };
 
 // Memory of the calling thread, aligned to 64 bytes; what is in it lasts until the next call.

@@ -138,6 +138,13 @@ HWY_INLINE hn::Vec<D> load_ahead(D d, const T* p, size_t n) {
   return load(d, p, n);
 }
 
+// For what is written in order and not read before: its lines, too, come from memory first.
+template <class D, class T>
+HWY_INLINE void store_ahead(D d, hn::Vec<D> v, T* p, size_t n) {
+  prefetch_ahead(p);
+  store(d, v, p, n);
+}
+
 // ---- loops ------------------------------------------------------------------------------------------------------
 // Calls f(i, lanes) for i = 0, N, 2N ... below n; `lanes` is N, in the last call what is left.
 template <class D, class F>

@@ -116,9 +116,9 @@ struct Product {
 }  // namespace
 
 TEST_CASE("products with packed matrices", "[gemm]") {
-  const Size sizes[] = {{1, 1, 1},     {1, 7, 33},    {7, 33, 65},  {33, 65, 7},   {65, 1, 33},
-                        {33, 7, 1},    {2, 300, 5},   {3, 520, 33}, {40, 777, 17}, {256, 256, 9},
-                        {257, 64, 31}, {300, 513, 3}, {530, 5, 65}};
+  const Size sizes[] = {{1, 1, 1},     {1, 7, 33},    {7, 33, 65},  {33, 65, 7},    {65, 1, 33},
+                        {33, 7, 1},    {2, 300, 5},   {3, 520, 33}, {40, 777, 17},  {256, 256, 9},
+                        {257, 64, 31}, {300, 513, 3}, {530, 5, 65}, {20, 70, 1100}, {260, 9, 2050}};
   for (const DType t : compute_types())
     for (const Size& size : sizes)
       for (const bool transposed : {false, true}) {

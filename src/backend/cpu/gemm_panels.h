@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/gemm.h"
+
+// Products of float32 and of bf16 on processors with AVX512-BF16, which multiplies and adds pairs of bf16. oneDNN's are
+// as fast once their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and
+// read x by columns as well as by rows, so that gradients of weights need no transposed copy of it.
+//
+// A step of a product's sum takes 4 bytes a row of x and a column of B: an element of float32, or two of bf16.
+namespace nmt::cpu {
+
+// Whether the processor has them for x of dtype t and k columns: with AMX oneDNN's are faster.
+bool has_panel_products(DType t, int64_t k);
+
+// Columns of B that stand together, step by step. Zeros fill up its columns to a multiple of these, its rows to 64
+// bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a.
+inline constexpr int64_t kPanel = 64;
+
+// Packs columns [begin, end), begin a multiple of kPanel, of B [k, n]: x [rows, end - begin] with the row stride ldx,
+// below which are zeros.
+void pack_panels(DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
+                 std::byte* packed);
+
+// steps [steps of k, m]: those of the columns of x [rows, m], whose row stride is ldx; the rows up to k are zeros.
+void columns_by_steps(DType t, int64_t m, int64_t k, int64_t rows, const void* x, int64_t ldx, void* steps);
+
+// y [m, n] (kF32 or kBF16, row stride ldy) = the epilogue of x * B.
+struct PanelProduct {
+  DType t;
+  int64_t m, n, k;  // k even for kBF16
+  const void* x;
+  int64_t x_row, x_step;  // strides of x's rows and steps, in steps
+  const std::byte* b;     // the panels of y's columns
+  DType ty;
+  void* y;
+  int64_t ldy;
+  Epilogue epilogue;
+};
+void multiply_panels(const PanelProduct& p);
+
+}  // namespace nmt::cpu
