@@ -75,8 +75,16 @@ struct SeenKeys {
   int64_t keys, first, count;
 };
 
-// to[r][c] = factor * from[r][c]; the columns up to whole vectors and the rows up to `rows_to` are zero. Fetches the
-// next columns, those of the next head, which the processor does not foresee.
+// Fetches rows that the next item reads or writes: they are too short for the processor to foresee the next ones.
+template <class T>
+HWY_INLINE void fetch_rows(const T* x, int64_t stride, int64_t rows, int64_t width) {
+  constexpr int64_t kMostRows = 64, kLine = 64 / sizeof(T);  // of more, the first would be gone again
+  for (int64_t r = 0; r < std::min(rows, kMostRows); ++r) {
+    for (int64_t c = 0; c < width; c += kLine) hwy::Prefetch(x + r * stride + c);
+  }
+}
+
+// to[r][c] = factor * from[r][c]; the columns up to whole vectors and the rows up to `rows_to` are zero.
 template <class T>
 HWY_INLINE void load_rows(const T* from, int64_t stride, int64_t rows, int64_t rows_to, int64_t width, float factor,
                           float* to) {
@@ -85,19 +93,10 @@ HWY_INLINE void load_rows(const T* from, int64_t stride, int64_t rows, int64_t r
   const auto f = hn::Set(d, factor);
   for (int64_t r = 0; r < rows; ++r) {
     for_each(d, width, [&](int64_t c, size_t n) HWY_ATTR {
-      hwy::Prefetch(from + r * stride + width + c);
       hn::Store(hn::Mul(f, load(d, from + r * stride + c, n)), d, to + r * length + c);
     });
   }
   std::fill(to + rows * length, to + rows_to * length, 0.0f);
-}
-
-// Fetches rows that store_rows will write: they, too, come from memory first.
-template <class T>
-HWY_INLINE void fetch_rows(const T* to, int64_t stride, int64_t rows, int64_t width) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < width; c += kLine) hwy::Prefetch(to + r * stride + c);
 }
 
 // to[r][c] = factor * from[r][c].
@@ -140,31 +139,9 @@ HWY_INLINE void transpose_rows(const float* from, int64_t from_row, int64_t rows
   }
 }
 
-// Which weights of an item dropout keeps. Rows are asked for in their order; short rows are made many at a time.
-class KeptWeights {
- public:
-  KeptWeights(const Dropout& dropout, int64_t end, bool ahead) : lanes_(dropout), end_(end), ahead_(ahead) {}
-
-  static constexpr int64_t kElements = DropoutLanes::kElements;
-
-  // Makes elements [first, first + n), n <= kElements, ready for `kept`.
-  HWY_INLINE void need(int64_t first, int64_t n) {
-    if (first >= made_begin_ && first + n <= made_end_) return;
-    made_begin_ = first;
-    made_end_ = ahead_ ? std::min(end_, first + kElements) : first + n;
-    lanes_.fill(made_begin_, made_end_ - made_begin_);
-  }
-
-  HWY_INLINE hn::Mask<DF> kept(int64_t element) const { return lanes_.kept(DF(), element - made_begin_); }
-
- private:
-  DropoutLanes lanes_;
-  int64_t end_, made_begin_ = 0, made_end_ = 0;
-  bool ahead_;  // also the rows after those asked for
-};
-
-// Masked rows of long sentences are made one by one, so that what no query sees costs nothing.
-HWY_INLINE KeptWeights kept_weights(const Attention& a, const Item& item) {
+// Which weights of an item dropout keeps. Masked rows of long sentences are made one by one, so that what no query sees
+// costs nothing.
+HWY_INLINE DropoutLanes kept_weights(const Attention& a, const Item& item) {
   constexpr int64_t kLong = 128;
   return {a.dropout, item.weight_first + item.queries * item.keys, a.mask == KeyMask() || item.keys < kLong};
 }
@@ -172,7 +149,7 @@ HWY_INLINE KeptWeights kept_weights(const Attention& a, const Item& item) {
 // From scores to exp(score - shift), those dropped zero; from `valid` to `padded` zeros. shift and sum (of all, also
 // the dropped) as in simd-inl.h.
 template <bool kDropout>
-HWY_INLINE Normaliser exponentials(float* s, int64_t valid, int64_t padded, KeptWeights* kept, int64_t element) {
+HWY_INLINE Normaliser exponentials(float* s, int64_t valid, int64_t padded, DropoutLanes* kept, int64_t element) {
   const DF d;
   const auto tail = hn::FirstN(d, static_cast<size_t>(valid % kLanes));
   const int64_t whole = valid / kLanes * kLanes;
@@ -187,8 +164,8 @@ HWY_INLINE Normaliser exponentials(float* s, int64_t valid, int64_t padded, Kept
   const auto step = [&](int64_t j, auto e) HWY_ATTR {
     sum = hn::Add(sum, e);
     if constexpr (kDropout) {
-      if (j % KeptWeights::kElements == 0) kept->need(element + j, std::min(valid - j, KeptWeights::kElements));
-      e = hn::IfThenElseZero(kept->kept(element + j), e);
+      if (j % DropoutLanes::kElements == 0) kept->need(element + j, std::min(valid - j, DropoutLanes::kElements));
+      e = hn::IfThenElseZero(kept->kept(d, element + j), e);
     }
     hn::Store(e, d, s + j);
   };
@@ -215,7 +192,7 @@ HWY_INLINE void log_normalisers(const float* shifts, const float* sums, int64_t 
 // From `valid` to `padded` both are zero.
 template <bool kDropout>
 HWY_INLINE void row_gradient(float* s, float* dp, int64_t valid, int64_t padded, float logsumexp, float kept_scale,
-                             KeptWeights* kept, int64_t element) {
+                             DropoutLanes* kept, int64_t element) {
   const DF d;
   const auto shift = hn::Set(d, logsumexp), scale = hn::Set(d, kept_scale);
   const auto tail = hn::FirstN(d, static_cast<size_t>(valid % kLanes));
@@ -224,8 +201,8 @@ HWY_INLINE void row_gradient(float* s, float* dp, int64_t valid, int64_t padded,
   auto sum = hn::Zero(d);
   const auto step = [&](int64_t j, auto p, auto dw) HWY_ATTR {
     if constexpr (kDropout) {
-      if (j % KeptWeights::kElements == 0) kept->need(element + j, std::min(valid - j, KeptWeights::kElements));
-      const auto keep = kept->kept(element + j);
+      if (j % DropoutLanes::kElements == 0) kept->need(element + j, std::min(valid - j, DropoutLanes::kElements));
+      const auto keep = kept->kept(d, element + j);
       dw = hn::IfThenElseZero(keep, hn::Mul(dw, scale));
       sum = hn::MulAdd(p, dw, sum);
       p = hn::IfThenElse(keep, p, hn::Neg(p));  // p >= 0: the sign keeps m

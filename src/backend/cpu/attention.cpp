@@ -19,7 +19,6 @@ void attend(const Attention& a, const Item& item, const T* q, const T* k, const 
   const auto [keys, keys_transposed, values, queries, scores, sums, shifts, normalisers] =
       scratch_arrays({all_keys * k_width, k_width * length, item.keys * v_width, block * k_width, block * length,
                       block * v_width, round_up(block), round_up(block)});
-  fetch_rows(out, a.out_stride, item.queries, a.d_v);
   load_rows(k, a.k_stride, item.keys, all_keys, a.d_k, 1.0f, keys);
   transpose_rows(keys, k_width, all_keys, k_width, keys_transposed, length);
   load_rows(v, a.v_stride, item.keys, item.keys, a.d_v, 1.0f, values);
@@ -59,6 +58,13 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
     using T = decltype(type);
     for (int64_t i = item_begin; i < item_end; ++i) {
       const Item item(a, i);
+      if (i + 1 < item_end) {
+        const Item next(a, i + 1);
+        fetch_rows(static_cast<const T*>(q) + next.q_at, a.q_stride, next.queries, a.d_k);
+        fetch_rows(static_cast<const T*>(k) + next.k_at, a.k_stride, next.keys, a.d_k);
+        fetch_rows(static_cast<const T*>(v) + next.v_at, a.v_stride, next.keys, a.d_v);
+        fetch_rows(static_cast<const T*>(out) + next.out_at, a.out_stride, next.queries, a.d_v);
+      }
       const auto run = a.dropout.rate == 0 ? attend<T, false> : attend<T, true>;
       run(a, item, static_cast<const T*>(q) + item.q_at, static_cast<const T*>(k) + item.k_at,
           static_cast<const T*>(v) + item.v_at, static_cast<T*>(out) + item.out_at, logsumexp + item.logsumexp_at);

@@ -28,9 +28,6 @@ void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) 
               dweights] = scratch_arrays({all_keys * k_width, item.keys * k_width, k_width * length, all_keys * v_width,
                                           item.keys * v_width, v_width * length, block * k_width, block * k_width,
                                           block * v_width, block * length, block * length});
-  fetch_rows(g.dq, a.q_stride, item.queries, a.d_k);
-  fetch_rows(g.dk, a.k_stride, item.keys, a.d_k);
-  fetch_rows(g.dv, a.v_stride, item.keys, a.d_v);
   load_rows(g.k, a.k_stride, item.keys, all_keys, a.d_k, 1.0f, keys);
   transpose_rows(keys, k_width, all_keys, k_width, keys_transposed, length);
   load_rows(g.v, a.v_stride, item.keys, all_keys, a.d_v, 1.0f, values);
@@ -76,14 +73,24 @@ void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t
                         const void* v, const float* logsumexp, const void* dout, void* dq, void* dk, void* dv) {
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
+    const auto of = [&](const Item& item) -> Gradients<T> {
+      return {static_cast<const T*>(q) + item.q_at, static_cast<const T*>(k) + item.k_at,
+              static_cast<const T*>(v) + item.v_at, static_cast<const T*>(dout) + item.out_at,
+              logsumexp + item.logsumexp_at,        static_cast<T*>(dq) + item.q_at,
+              static_cast<T*>(dk) + item.k_at,      static_cast<T*>(dv) + item.v_at};
+    };
     for (int64_t i = item_begin; i < item_end; ++i) {
       const Item item(a, i);
+      if (i + 1 < item_end) {
+        const Item next(a, i + 1);
+        const Gradients<T> g = of(next);
+        for (const T* rows : {g.q, static_cast<const T*>(g.dq)}) fetch_rows(rows, a.q_stride, next.queries, a.d_k);
+        for (const T* rows : {g.k, static_cast<const T*>(g.dk)}) fetch_rows(rows, a.k_stride, next.keys, a.d_k);
+        for (const T* rows : {g.v, static_cast<const T*>(g.dv)}) fetch_rows(rows, a.v_stride, next.keys, a.d_v);
+        fetch_rows(g.dout, a.out_stride, next.queries, a.d_v);
+      }
       const auto run = a.dropout.rate == 0 ? differentiate<T, false> : differentiate<T, true>;
-      run(a, item,
-          {static_cast<const T*>(q) + item.q_at, static_cast<const T*>(k) + item.k_at,
-           static_cast<const T*>(v) + item.v_at, static_cast<const T*>(dout) + item.out_at,
-           logsumexp + item.logsumexp_at, static_cast<T*>(dq) + item.q_at, static_cast<T*>(dk) + item.k_at,
-           static_cast<T*>(dv) + item.v_at});
+      run(a, item, of(item));
     }
   });
 }

@@ -11,11 +11,11 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 
 void dropout_mask(const Dropout& dropout, int64_t begin, int64_t end, uint8_t* mask) {
-  DropoutLanes lanes(dropout);
+  DropoutLanes lanes(dropout, end, true);
   for (int64_t first = begin; first < end; first += DropoutLanes::kElements) {
     const int64_t n = std::min(end - first, DropoutLanes::kElements);
-    lanes.fill(first, n);
-    for (int64_t i = 0; i < n; ++i) mask[first - begin + i] = lanes.is_kept(i);
+    lanes.need(first, n);
+    for (int64_t i = first; i < first + n; ++i) mask[i - begin] = lanes.is_kept(i);
   }
 }
 
@@ -25,7 +25,8 @@ void dropout(DType t, const Dropout& dropout, int64_t begin, int64_t end, const 
     const T* in = static_cast<const T*>(x) + begin;
     T* out = static_cast<T*>(y) + begin;
     const DF d;
-    for_each_dropped(d, dropout, begin, end - begin, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
+    DropoutLanes lanes(dropout, end, true);
+    for_each_dropped(d, lanes, begin, end - begin, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
       store_ahead(d, drop(load_ahead(d, in + i, n)), out + i, n);
     });
   });

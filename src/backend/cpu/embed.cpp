@@ -16,18 +16,19 @@ void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t*
     using T = decltype(type);
     const DF d;
     const auto scale = hn::Set(d, factor);
+    DropoutLanes lanes(dropout, rows.end * width, true);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t first = r * width;
       T* result = static_cast<T*>(out) + first;
       const float* encoding = encodings + positions[r] * width;
       if (ids[r] < 0) {
-        for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
+        for_each_dropped(d, lanes, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
           store(d, drop(load(d, encoding + i, n)), result + i, n);
         });
       } else {
         const float* embedding = table + ids[r] * width;
         const float* next = r + 1 == rows.end || ids[r + 1] < 0 ? embedding : table + ids[r + 1] * width;
-        for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
+        for_each_dropped(d, lanes, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
           hwy::Prefetch(next + i);
           store(d, drop(hn::MulAdd(load(d, embedding + i, n), scale, load(d, encoding + i, n))), result + i, n);
         });
@@ -42,13 +43,14 @@ void embed_backward(DType t, Rows sorted, int64_t width, const void* dout, const
     using T = decltype(type);
     const DF d;
     const auto scale = hn::Set(d, factor);
+    DropoutLanes lanes(dropout, INT64_MAX, false);
     for (int64_t s = sorted.begin; s < sorted.end; ++s) {
       const int64_t r = order[s], first = r * width;
       if (ids[r] < 0) continue;
       const T* gradient = static_cast<const T*>(dout) + first;
       const T* next = static_cast<const T*>(dout) + (s + 1 == sorted.end ? first : order[s + 1] * width);
       float* embedding = dtable + ids[r] * width;
-      for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
+      for_each_dropped(d, lanes, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
         hwy::Prefetch(next + i);
         const auto g = drop(load(d, gradient + i, n));
         store(d, hn::MulAdd(g, scale, load(d, embedding + i, n)), embedding + i, n);

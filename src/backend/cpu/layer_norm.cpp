@@ -12,8 +12,8 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 
 // A row is read once, written once, and stays in L1 as float32 (`z`) between the passes over it. The mean is corrected
-// by the mean deviation from it, then the variance is the mean square deviation: nothing cancels, however large a
-// common offset is.
+// by the mean deviation from it, which rounding alone makes differ from zero; so the mean square deviation, less the
+// square of that, is the variance, and nothing cancels, however large a common offset is.
 void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, const void* y, const Dropout& dropout,
                             const float* scale, const float* bias, float eps, void* sums, void* out, float* stats) {
   with_type(t, [&](auto type) HWY_ATTR {
@@ -22,6 +22,7 @@ void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, co
     const auto buffer = hwy::AllocateAligned<float>(static_cast<size_t>(width));
     float* z = buffer.get();
     const auto count = static_cast<float>(width);
+    DropoutLanes lanes(dropout, rows.end * width, true);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t first = r * width;
       const T* xr = static_cast<const T*>(x) + first;
@@ -29,7 +30,7 @@ void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, co
         for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR { store(d, load_ahead(d, xr + i, n), z + i, n); });
       } else {
         const T* yr = static_cast<const T*>(y) + first;
-        for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
+        for_each_dropped(d, lanes, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
           store(d, hn::Add(load_ahead(d, xr + i, n), drop(load_ahead(d, yr + i, n))), z + i, n);
         });
       }
@@ -39,13 +40,16 @@ void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, co
         const auto m = hn::Set(d, mean);
         return hn::Sub(load_or(d, mean, z + i, n), m);
       };
-      mean += sum(d, width, deviation) / count;
-      const float variance = sum(d, width,
-                                 [&](int64_t i, size_t n) HWY_ATTR {
-                                   const auto v = deviation(i, n);
-                                   return hn::Mul(v, v);
-                                 }) /
-                             count;
+      const auto sums_of_v = fold(
+          d, width, VectorPair{hn::Zero(d), hn::Zero(d)},
+          [&](int64_t i, size_t n) HWY_ATTR {
+            const auto v = deviation(i, n);
+            return VectorPair{v, hn::Mul(v, v)};
+          },
+          add_pairs);
+      const float correction = sum_of_lanes(d, sums_of_v.first) / count;
+      const float variance = sum_of_lanes(d, sums_of_v.second) / count - correction * correction;
+      mean += correction;
       const float inverse = 1 / std::sqrt(variance + eps);
       stats[2 * r] = mean;
       stats[2 * r + 1] = inverse;
@@ -76,6 +80,7 @@ void layer_norm_backward(DType t, Rows rows, int64_t width, const void* dout, co
     using T = decltype(type);
     const DF d;
     const auto count = static_cast<float>(width);
+    DropoutLanes lanes(dropout, rows.end * width, true);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t first = r * width;
       const T* gradient = static_cast<const T*>(dout) + first;
@@ -106,7 +111,7 @@ void layer_norm_backward(DType t, Rows rows, int64_t width, const void* dout, co
         for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR { store_ahead(d, input_gradient(i, n), out + i, n); });
       } else {
         T* dropped = static_cast<T*>(dy) + first;
-        for_each_dropped(d, dropout, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
+        for_each_dropped(d, lanes, first, width, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
           const auto dz = input_gradient(i, n);
           store_ahead(d, dz, out + i, n);
           store_ahead(d, drop(dz), dropped + i, n);

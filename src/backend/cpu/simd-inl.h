@@ -255,17 +255,21 @@ HWY_INLINE Normaliser normaliser(D d, const T* x, int64_t n) {
 }
 
 // ---- dropout ----------------------------------------------------------------------------------------------------
-// The 16-bit Philox lanes of up to kElements elements (see Dropout in tensor/arguments.h), made block-wise and read
-// back at any element, so that a loop need not begin at a block.
+// The 16-bit Philox lanes of elements below `end` (see Dropout in tensor/arguments.h), made many at a time and read at
+// any element, so that a loop need not begin at a block.
 class DropoutLanes {
  public:
-  static constexpr int64_t kElements = 1024;
+  static constexpr int64_t kElements = 1024;  // that exist at a time
 
-  explicit DropoutLanes(const Dropout& d)
-      : site_(d.site),
+  // `ahead`: elements are asked for in their order, so that what comes after them is made, too.
+  DropoutLanes(const Dropout& d, int64_t end, bool ahead)
+      : rate_(d.rate),
+        site_(d.site),
         step_(d.step),
         threshold_(static_cast<int32_t>(std::lround(d.rate * 65536.0f))),
-        scale_(1 / (1 - d.rate)) {
+        scale_(1 / (1 - d.rate)),
+        end_(end),
+        ahead_(ahead) {
     auto key0 = static_cast<uint32_t>(d.seed), key1 = static_cast<uint32_t>(d.seed >> 32);
     for (auto& key : keys_) {
       key = {key0, key1};
@@ -274,27 +278,32 @@ class DropoutLanes {
     }
   }
 
-  // Makes the lanes of elements [first, first + n), n <= kElements.
-  HWY_INLINE void fill(int64_t first, int64_t n) {
+  float rate() const { return rate_; }
+
+  // Makes the lanes of elements [first, first + n), n <= kElements, ready for what is below.
+  HWY_INLINE void need(int64_t first, int64_t n) {
+    if (first >= made_begin_ && first + n <= made_end_) return;
+    made_begin_ = first;
+    made_end_ = ahead_ ? std::min(end_, first + kElements) : first + n;
     const hn::ScalableTag<uint64_t> du64;
     const auto N = static_cast<int64_t>(hn::Lanes(du64));
-    offset_ = first % 8;
+    first_lane_ = first / 8 * 8;
     const auto block = static_cast<uint64_t>(first / 8);
-    const int64_t blocks = divide_up(offset_ + n, 8);
+    const int64_t blocks = divide_up(made_end_ - first_lane_, 8);
     for (int64_t b = 0; b < blocks; b += N) philox(block + static_cast<uint64_t>(b), lanes_ + 8 * b);
   }
 
-  // Whether elements first + i, first + i + 1 ... are kept.
+  // Whether elements i, i + 1 ... are kept.
   template <class D>
   HWY_INLINE hn::Mask<D> kept(D d, int64_t i) const {
     const hn::RebindToSigned<D> di;
-    const auto lane = hn::PromoteTo(di, hn::LoadU(hn::Rebind<uint16_t, D>(), lanes_ + offset_ + i));
+    const auto lane = hn::PromoteTo(di, hn::LoadU(hn::Rebind<uint16_t, D>(), lanes_ + (i - first_lane_)));
     return hn::RebindMask(d, hn::Gt(lane, hn::Set(di, threshold_ - 1)));
   }
 
-  bool is_kept(int64_t i) const { return lanes_[offset_ + i] >= threshold_; }
+  bool is_kept(int64_t i) const { return lanes_[i - first_lane_] >= threshold_; }
 
-  // dropout(v) for elements first + i, first + i + 1 ...
+  // dropout(v) for elements i, i + 1 ...
   template <class D, class V = hn::Vec<D>>
   HWY_INLINE V apply(D d, V v, int64_t i) const {
     return hn::IfThenElseZero(kept(d, i), hn::Mul(v, hn::Set(d, scale_)));
@@ -335,27 +344,29 @@ class DropoutLanes {
 
   static constexpr int64_t kSlack = 8 + 8 * static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<uint64_t>()));
 
+  const float rate_;
   std::array<std::array<uint64_t, 2>, Philox4x32::kRounds> keys_;  // of the rounds
   const uint64_t site_, step_;
   const int32_t threshold_;
   const float scale_;
-  int64_t offset_ = 0;
+  const int64_t end_;
+  const bool ahead_;
+  int64_t made_begin_ = 0, made_end_ = 0, first_lane_ = 0;
   HWY_ALIGN uint16_t lanes_[kElements + kSlack];
 };
 
 // for_each over elements first, first + 1 ...: calls f(i, lanes, drop), where drop(v) is the dropout of a vector.
 template <class D, class F>
-HWY_INLINE void for_each_dropped(D d, const Dropout& dropout, int64_t first, int64_t n, F&& f) {
-  if (dropout.rate == 0) {
+HWY_INLINE void for_each_dropped(D d, DropoutLanes& dropout, int64_t first, int64_t n, F&& f) {
+  if (dropout.rate() == 0) {
     for_each(d, n, [&](int64_t i, size_t lanes) HWY_ATTR { f(i, lanes, [](auto v) HWY_ATTR { return v; }); });
     return;
   }
-  DropoutLanes mask(dropout);
   for (int64_t begin = 0; begin < n; begin += DropoutLanes::kElements) {
     const int64_t length = std::min(n - begin, DropoutLanes::kElements);
-    mask.fill(first + begin, length);
+    dropout.need(first + begin, length);
     for_each(d, length, [&](int64_t i, size_t lanes) HWY_ATTR {
-      f(begin + i, lanes, [&](auto v) HWY_ATTR { return mask.apply(d, v, i); });
+      f(begin + i, lanes, [&](auto v) HWY_ATTR { return dropout.apply(d, v, first + begin + i); });
     });
   }
 }
