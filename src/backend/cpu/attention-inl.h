@@ -143,7 +143,8 @@ HWY_INLINE void transpose_rows(const float* from, int64_t from_row, int64_t rows
 // costs nothing.
 HWY_INLINE DropoutLanes kept_weights(const Attention& a, const Item& item) {
   constexpr int64_t kLong = 128;
-  return {a.dropout, item.weight_first + item.queries * item.keys, a.mask == KeyMask() || item.keys < kLong};
+  const bool all = a.mask == KeyMask() || item.keys < kLong;
+  return DropoutLanes(a.dropout, all ? item.weight_first + item.queries * item.keys : 0);
 }
 
 // From scores to exp(score - shift), those dropped zero; from `valid` to `padded` zeros. shift and sum (of all, also

@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 
 void dropout_mask(const Dropout& dropout, int64_t begin, int64_t end, uint8_t* mask) {
-  DropoutLanes lanes(dropout, end, true);
+  DropoutLanes lanes(dropout, end);
   for (int64_t first = begin; first < end; first += DropoutLanes::kElements) {
     const int64_t n = std::min(end - first, DropoutLanes::kElements);
     lanes.need(first, n);
@@ -25,7 +25,7 @@ void dropout(DType t, const Dropout& dropout, int64_t begin, int64_t end, const 
     const T* in = static_cast<const T*>(x) + begin;
     T* out = static_cast<T*>(y) + begin;
     const DF d;
-    DropoutLanes lanes(dropout, end, true);
+    DropoutLanes lanes(dropout, end);
     for_each_dropped(d, lanes, begin, end - begin, [&](int64_t i, size_t n, auto drop) HWY_ATTR {
       store_ahead(d, drop(load_ahead(d, in + i, n)), out + i, n);
     });

@@ -16,7 +16,7 @@ void embed(DType t, Rows rows, int64_t width, const float* table, const int32_t*
     using T = decltype(type);
     const DF d;
     const auto scale = hn::Set(d, factor);
-    DropoutLanes lanes(dropout, rows.end * width, true);
+    DropoutLanes lanes(dropout, rows.end * width);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t first = r * width;
       T* result = static_cast<T*>(out) + first;
@@ -43,7 +43,7 @@ void embed_backward(DType t, Rows sorted, int64_t width, const void* dout, const
     using T = decltype(type);
     const DF d;
     const auto scale = hn::Set(d, factor);
-    DropoutLanes lanes(dropout, INT64_MAX, false);
+    DropoutLanes lanes(dropout);
     for (int64_t s = sorted.begin; s < sorted.end; ++s) {
       const int64_t r = order[s], first = r * width;
       if (ids[r] < 0) continue;

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t kManyRows = 2048;          // fewer rows than these are shared out by columns, too
 constexpr int64_t kTokenBlock = 1024;        // rows of dy and x that a weight gradient sums at a time
-constexpr int64_t kFewTokens = 512;          // the least of them where each task has rows of its own
+constexpr int64_t kFewTokens = 512;          // the least that a task sums where each has tokens of its own
+constexpr int64_t kTokenTasks = 8;           // as many of those at least, where there are tokens enough
 constexpr int64_t kSmallGradient = 1 << 16;  // elements of a weight gradient of which every task may have a sum
 
 }  // namespace
@@ -44,7 +45,7 @@ namespace {
 void pack_columns(ThreadPool& pool, DType t, int64_t n, int64_t k, DType from, const void* w, int64_t row,
                   int64_t column, std::byte* packed) {
   const PackedLayout layout(t, n, k);
-  pool.parallel_for(n, layout.has_panels() ? kPanelColumns : n, [&](int64_t begin, int64_t end) {
+  pool.parallel_for(n, layout.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
     layout.pack(begin, end, from, offset(w, begin * column, from), row, column, packed);
   });
 }
@@ -71,25 +72,15 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, cons
   if (t == DType::kI8) return multiply_int8(pool, b, m, tx, x, ty, y, e);
   check(tx == t, "a product of {} and {}", name_of(tx), name_of(t));
   const PackedLayout layout(t, n, k);
-  if (m >= kManyRows || n < 2 * kPanelColumns || !layout.has_panels()) {
-    const int64_t rows = m >= kManyRows ? kRowBlock : std::max<int64_t>(16, round_up(m / 4, 16));
-    pool.parallel_for(m, rows, [&](int64_t begin, int64_t end) {
-      layout.multiply(0, n, end - begin, offset(x, begin * k, t), b.data(), ty, offset(y, begin * n, ty), e);
-    });
-    return;
-  }
-  const int64_t panels = divide_up(n, kPanelColumns), blocks = divide_up(m, kRowBlock);
-  pool.parallel_for(panels * blocks, 1, [&](int64_t task, int64_t) {
-    const int64_t begin = task % panels * kPanelColumns, columns = std::min(kPanelColumns, n - begin);
-    const int64_t first = task / panels * kRowBlock, rows = std::min(kRowBlock, m - first);
-    const size_t bytes = static_cast<size_t>(columns) * size_of(ty);
-    std::byte* tile = thread_scratch(static_cast<size_t>(rows) * bytes);
-    const auto row_of_y = [&](int64_t r) { return offset(y, (first + r) * n + begin, ty); };
-    if (e.accumulate)
-      for (int64_t r = 0; r < rows; ++r) std::memcpy(tile + static_cast<size_t>(r) * bytes, row_of_y(r), bytes);
-    layout.multiply(begin, begin + columns, rows, offset(x, first * k, t), b.data(), ty, tile,
+  const bool by_columns = m < kManyRows && n >= 2 * kTaskColumns && layout.has_panels();
+  const int64_t columns = by_columns ? kTaskColumns : n,
+                rows = by_columns || m >= kManyRows ? kRowBlock : std::max<int64_t>(16, round_up(m / 4, 16));
+  const int64_t panels = divide_up(n, columns);
+  pool.parallel_for(panels * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
+    const int64_t begin = task % panels * columns, first = task / panels * rows;
+    layout.multiply(begin, std::min(begin + columns, n), std::min(rows, m - first), offset(x, first * k, t), b.data(),
+                    ty, offset(y, first * n + begin, ty), n,
                     {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(row_of_y(r), tile + static_cast<size_t>(r) * bytes, bytes);
   });
 }
 
@@ -111,7 +102,7 @@ void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, const Ope
   if (m == 0 || begin == end) return;
   if (b.dtype() == DType::kI8) return multiply_block_int8(b, begin, end, x.bytes_, x.scales_, row, m, y);
   PackedLayout(b.dtype(), b.n(), b.k())
-      .multiply(begin, end, m, offset(x.x_, row * b.k(), b.dtype()), b.data(), DType::kF32, y);
+      .multiply(begin, end, m, offset(x.x_, row * b.k(), b.dtype()), b.data(), DType::kF32, y, end - begin);
 }
 
 namespace {
@@ -120,13 +111,13 @@ namespace {
 void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
                            float* dw) {
   thread_local AlignedVector<float> sums;  // the caller's
-  const int64_t block_rows = std::clamp(round_up(m / 8, 64), kFewTokens, kTokenBlock);
-  const int64_t blocks = divide_up(m, block_rows), size = n * k;
+  const int64_t block_tokens = std::clamp(round_up(m / kTokenTasks, 64), kFewTokens, kTokenBlock);
+  const int64_t blocks = divide_up(m, block_tokens), size = n * k;
   sums.resize(static_cast<size_t>(blocks * size));
   float* const partial = sums.data();
   pool.parallel_for(blocks, 1, [&](int64_t block, int64_t) {
     thread_local AlignedBytes packed;
-    const int64_t first = block * block_rows, tokens = std::min(block_rows, m - first);
+    const int64_t first = block * block_tokens, tokens = std::min(block_tokens, m - first);
     const PackedLayout layout(t, k, round_up(tokens, 64));
     packed.resize(static_cast<size_t>(layout.bytes()));
     layout.pack_rows(0, k, tokens, offset(x, first * k, t), k, packed.data());
@@ -151,7 +142,7 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
     const PackedLayout layout(t, k, round_up(tokens, 64));
     packed.resize(static_cast<size_t>(layout.bytes()));
     std::byte* b = packed.data();
-    pool.parallel_for(k, layout.has_panels() ? kPanelColumns : k, [&](int64_t begin, int64_t end) {
+    pool.parallel_for(k, layout.has_panels() ? kTaskColumns : k, [&](int64_t begin, int64_t end) {
       layout.pack_rows(begin, end, tokens, offset(x, first * k + begin, t), k, b);
     });
     pool.parallel_for(n, rows, [&](int64_t begin, int64_t end) {

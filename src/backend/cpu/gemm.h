@@ -9,10 +9,10 @@
 #include "base/thread_pool.h"
 #include "tensor/dtype.h"
 
-// Matrix products through oneDNN; those of bytes by gemm_vnni.h on processors that have VNNI and no AMX. Each product
-// is cut into blocks of a fixed size that single threads compute with sequential code, so the result does not depend on
-// the number of threads. Activations are kF32 or kBF16; the products of a weight are computed in its packed type: kF32,
-// kBF16 (accumulated in float32), or kI8 (in int32).
+// Matrix products: those of one thread are in products.h, those of bytes in gemm_int8.h. Each product is cut into
+// blocks of a fixed size that single threads compute with sequential code, so the result does not depend on the number
+// of threads. Activations are kF32 or kBF16; the products of a weight are computed in its packed type: kF32, kBF16
+// (accumulated in float32), or kI8 (in int32).
 namespace nmt::cpu {
 
 enum class Activation : uint8_t { kNone, kRelu };

@@ -39,7 +39,7 @@ void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t
   if (is_vnni()) return vnni_multiply({m, b.k(), begin, end, x.q, x.scales, b.data(), scale, sum, ty, y, ldy, e});
   const int64_t width = end - begin;
   auto* sums = reinterpret_cast<int32_t*>(thread_scratch(static_cast<size_t>(m * width) * sizeof(int32_t)));
-  PackedLayout(DType::kI8, b.n(), b.k()).multiply(begin, end, m, x.q, b.data(), DType::kI32, sums);
+  PackedLayout(DType::kI8, b.n(), b.k()).multiply(begin, end, m, x.q, b.data(), DType::kI32, sums, width);
   dequantise(ty, m, width, sums, x.scales, scale + begin, sum + begin, e.bias, e.activation == Activation::kRelu,
              e.accumulate, y, ldy);
 }
@@ -55,7 +55,7 @@ void PackedMatrix::pack_int8(ThreadPool& pool, const float* w) {
   scales_.resize(static_cast<size_t>(2 * n_));
   const bool vnni = is_vnni();
   data_.resize(static_cast<size_t>(vnni ? vnni_bytes(n_, k_) : PackedLayout(DType::kI8, n_, k_).bytes()));
-  pool.parallel_for(n_, int8_has_panels(*this) ? kPanelColumns : n_, [&](int64_t begin, int64_t end) {
+  pool.parallel_for(n_, int8_has_panels(*this) ? kTaskColumns : n_, [&](int64_t begin, int64_t end) {
     auto* q = reinterpret_cast<int8_t*>(thread_scratch(static_cast<size_t>((end - begin) * k_)));
     float* scale = scales_.data() + begin;
     quantise_weight({0, end - begin}, k_, w + begin * k_, q, scale, scale + n_);

@@ -3,14 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <type_traits>
 
-// GCC 12 takes the undefined operands of its own intrinsics for a mistake (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-
+#include "backend/cpu/avx512.h"
 #include "backend/cpu/onednn.h"
-#include "base/aligned.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -24,41 +19,32 @@ bool has_panel_products(DType t, int64_t k) {
   return has && (t == DType::kF32 || (t == DType::kBF16 && k % 2 == 0));
 }
 
-namespace {
-
-constexpr int kLanes = 16, kVectors = kPanel / kLanes;
-constexpr int kRows = 6;            // 24 sums, 4 vectors of B and one of x in 32 registers
-constexpr int64_t kRowBlock = 256;  // rows of x that stay in L2 while the panels pass
-constexpr int64_t kSteps = 512;     // of a panel that are multiplied at a time: more would not stay in L2 beside x
-constexpr int64_t kLine = 64;       // bytes of the cache
-constexpr int64_t kStep = 4;        // bytes
-
-int64_t elements_of_step(DType t) { return kStep / static_cast<int64_t>(size_of(t)); }
 int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_t>(size_of(t)), 64) * kPanel; }
 
-// R rows and up to 64 columns of y.
+namespace {
+
+using namespace avx512;
+static_assert(kPanel == kTileColumns);
+
+constexpr int64_t kBlockRows = 256;  // rows of x that a panel meets before the next one
+constexpr int64_t kSteps = 512;      // of a panel that are multiplied at a time: it stays in L2
+constexpr int64_t kAhead = 16;       // rows before they are copied: far enough for memory
+
+int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
+
 struct Tile {
   const std::byte* x;
-  int64_t x_row, x_step;  // strides in bytes
+  int64_t row_bytes, step_bytes;  // from one of x to the next
   int64_t steps;
   const std::byte* b;
-  float* sums;       // of R rows: what earlier steps gave, and what later ones go on with
-  bool first, last;  // steps: the sums begin with zeros, end in y
+  bool first_steps, last_steps;  // whether the sums begin with zeros, and end in y; else in `sums`
+  float* sums;                   // [rows, kTileColumns]
   int64_t columns;
   DType ty;
   void* y;
   int64_t ldy;
   Epilogue epilogue;
 };
-
-NMT_PANELS inline __m512 load_bf16(__mmask16 lanes, const uint16_t* p) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p)), 16));
-}
-
-// The lanes of `left` columns that are left.
-NMT_PANELS inline __mmask16 lanes_of(int64_t left) {
-  return static_cast<__mmask16>(left >= kLanes ? 0xFFFF : left <= 0 ? 0 : (1 << left) - 1);
-}
 
 template <bool kPairs>
 NMT_PANELS inline __m512 multiply_add(__m512 sum, __m512i x, __m512i b) {
@@ -72,33 +58,32 @@ NMT_PANELS inline __m512 multiply_add(__m512 sum, __m512i x, __m512i b) {
 template <bool kPairs, int R>
 NMT_PANELS void multiply_tile(const Tile& t) {
   const auto size = static_cast<int64_t>(size_of(t.ty));
-  if (t.last) {
+  if (t.last_steps) {
     for (int r = 0; r < R; ++r)
-      for (int64_t i = 0; i < kPanel * size; i += kLine)
-        _mm_prefetch(static_cast<const char*>(t.y) + r * t.ldy * size + i, _MM_HINT_T0);
+      for (int64_t i = 0; i < kPanel * size; i += kLine) prefetch(t.y, r * t.ldy * size + i);
   }
   __m512 sums[R][kVectors];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
-      sums[r][v] = t.first ? _mm512_setzero_ps() : _mm512_loadu_ps(t.sums + r * kPanel + v * kLanes);
+      sums[r][v] = t.first_steps ? _mm512_setzero_ps() : _mm512_loadu_ps(t.sums + r * kPanel + v * kLanes);
   const std::byte *x = t.x, *b = t.b;
-  const int64_t x_row = t.x_row, x_step = t.x_step;
-  for (int64_t i = t.steps; i > 0; --i, x += x_step, b += kPanel * kStep) {
+  const int64_t row = t.row_bytes;
+  for (int64_t i = t.steps; i > 0; --i, x += t.step_bytes, b += kPanel * kStepBytes) {
     __m512i columns[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(b + v * kLine);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t step;
-      std::memcpy(&step, x + r * x_row, sizeof step);
+      std::memcpy(&step, x + r * row, sizeof step);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v)
         sums[r][v] = multiply_add<kPairs>(sums[r][v], _mm512_set1_epi32(step), columns[v]);
     }
   }
-  if (!t.last) {
+  if (!t.last_steps) {
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
@@ -118,7 +103,7 @@ NMT_PANELS void multiply_tile(const Tile& t) {
       __m512 y = _mm512_add_ps(sums[r][v], bias);
       if (e.accumulate)
         y = _mm512_add_ps(y, t.ty == DType::kF32 ? _mm512_maskz_loadu_ps(lanes, wide) : load_bf16(lanes, narrow));
-      if (e.activation == Activation::kRelu) y = _mm512_max_ps(_mm512_setzero_ps(), y);  // in this order NaN stays NaN
+      if (e.activation == Activation::kRelu) y = relu(y);
       if (t.ty == DType::kF32)
         _mm512_mask_storeu_ps(wide, lanes, y);
       else
@@ -129,16 +114,14 @@ NMT_PANELS void multiply_tile(const Tile& t) {
 
 // The rows of x that the next tile reads first.
 NMT_PANELS void fetch_rows(const PanelProduct& p, int64_t row, int64_t step, int64_t steps) {
-  for (int64_t r = row; r < row + kRows; ++r) {
-    const std::byte* x = static_cast<const std::byte*>(p.x) + (r * p.x_row + step) * kStep;
-    for (int64_t i = 0; i < steps * kStep; i += kLine) _mm_prefetch(x + i, _MM_HINT_T0);
-  }
+  for (int64_t r = row; r < row + kTileRows; ++r)
+    for (int64_t i = 0; i < steps * kStepBytes; i += kLine) prefetch(p.x, (r * p.x_row + step) * kStepBytes + i);
 }
 
 template <bool kPairs>
-constexpr std::array<void (*)(const Tile&), kRows> kTiles = {multiply_tile<kPairs, 1>, multiply_tile<kPairs, 2>,
-                                                             multiply_tile<kPairs, 3>, multiply_tile<kPairs, 4>,
-                                                             multiply_tile<kPairs, 5>, multiply_tile<kPairs, 6>};
+constexpr std::array<void (*)(const Tile&), kTileRows> kTiles = {multiply_tile<kPairs, 1>, multiply_tile<kPairs, 2>,
+                                                                 multiply_tile<kPairs, 3>, multiply_tile<kPairs, 4>,
+                                                                 multiply_tile<kPairs, 5>, multiply_tile<kPairs, 6>};
 
 }  // namespace
 
@@ -149,26 +132,26 @@ void multiply_panels(const PanelProduct& p) {
   const auto& tiles = pairs ? kTiles<true> : kTiles<false>;
   const int64_t steps = p.k / elements_of_step(p.t), panel = panel_bytes(p.t, p.k);
   const auto size = static_cast<int64_t>(size_of(p.ty));
-  alignas(kLine) thread_local float sums[kRowBlock * kPanel];
-  for (int64_t block = 0; block < p.m; block += kRowBlock) {
-    const int64_t end = std::min(block + kRowBlock, p.m);
+  alignas(kLine) thread_local float sums[kBlockRows * kPanel];
+  for (int64_t block = 0; block < p.m; block += kBlockRows) {
+    const int64_t end = std::min(block + kBlockRows, p.m);
     for (int64_t column = 0; column < p.n; column += kPanel) {
       Epilogue e = p.epilogue;
       if (e.bias != nullptr) e.bias += column;
       for (int64_t step = 0; step < steps; step += kSteps) {
         const int64_t count = std::min(kSteps, steps - step);
-        for (int64_t row = block; row < end; row += kRows) {
-          const int64_t rows = std::min<int64_t>(kRows, end - row);
-          if (column == 0 && p.x_step == 1) fetch_rows(p, row + kRows, step, count);
+        for (int64_t row = block; row < end; row += kTileRows) {
+          const int64_t rows = std::min<int64_t>(kTileRows, end - row);
+          if (column == 0 && p.x_step == 1) fetch_rows(p, row + kTileRows, step, count);
           tiles[static_cast<size_t>(rows - 1)](
-              {.x = static_cast<const std::byte*>(p.x) + (row * p.x_row + step * p.x_step) * kStep,
-               .x_row = p.x_row * kStep,
-               .x_step = p.x_step * kStep,
+              {.x = static_cast<const std::byte*>(p.x) + (row * p.x_row + step * p.x_step) * kStepBytes,
+               .row_bytes = p.x_row * kStepBytes,
+               .step_bytes = p.x_step * kStepBytes,
                .steps = count,
-               .b = p.b + column / kPanel * panel + step * kPanel * kStep,
+               .b = p.b + column / kPanel * panel + step * kPanel * kStepBytes,
+               .first_steps = step == 0,
+               .last_steps = step + count == steps,
                .sums = sums + (row - block) * kPanel,
-               .first = step == 0,
-               .last = step + count == steps,
                .columns = std::min(kPanel, p.n - column),
                .ty = p.ty,
                .y = static_cast<std::byte*>(p.y) + (row * p.ldy + column) * size,
@@ -185,17 +168,16 @@ namespace {
 // One step of m columns: row 0 of x, for kBF16 beside it row 1 where there is one. Rows that are read later are fetched
 // ahead: they lie too far apart for the processor to foresee them.
 NMT_PANELS void copy_step(DType t, int64_t rows, int64_t m, const void* x, int64_t ldx, int32_t* to) {
-  constexpr int64_t kAhead = 16;
   for (int64_t c = 0; c < m; c += kLanes) {
     const __mmask16 lanes = lanes_of(m - c);
     if (t == DType::kF32) {
       const float* row = static_cast<const float*>(x) + c;
-      _mm_prefetch(row + kAhead * ldx, _MM_HINT_T0);
+      prefetch(row, kAhead * ldx * static_cast<int64_t>(sizeof *row));
       _mm512_mask_storeu_ps(to + c, lanes, _mm512_maskz_loadu_ps(lanes, row));
     } else {
       const uint16_t* row = static_cast<const uint16_t*>(x) + c;
-      _mm_prefetch(row + kAhead * ldx, _MM_HINT_T0);
-      _mm_prefetch(row + (kAhead + 1) * ldx, _MM_HINT_T0);
+      prefetch(row, kAhead * ldx * static_cast<int64_t>(sizeof *row));
+      prefetch(row, (kAhead + 1) * ldx * static_cast<int64_t>(sizeof *row));
       const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, row));
       const __mmask16 second = rows > 1 ? lanes : __mmask16{0};
       const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(second, row + ldx));
@@ -212,7 +194,7 @@ const void* row_of(DType t, const void* x, int64_t row, int64_t ldx, int64_t col
 
 void pack_panels(DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
                  std::byte* packed) {
-  const int64_t each = elements_of_step(t), used = divide_up(rows, each) * kPanel * kStep, all = panel_bytes(t, k);
+  const int64_t each = elements_of_step(t), used = divide_up(rows, each) * kPanel * kStepBytes, all = panel_bytes(t, k);
   for (int64_t column = begin; column < end; column += kPanel) {
     std::byte* panel = packed + column / kPanel * all;
     const int64_t zeros = end - column < kPanel ? 0 : used;  // from here on
@@ -226,7 +208,8 @@ void pack_panels(DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, c
 
 void columns_by_steps(DType t, int64_t m, int64_t k, int64_t rows, const void* x, int64_t ldx, void* steps) {
   const int64_t each = elements_of_step(t), used = divide_up(rows, each);
-  std::memset(static_cast<int32_t*>(steps) + used * m, 0, static_cast<size_t>((divide_up(k, each) - used) * m * kStep));
+  std::memset(static_cast<int32_t*>(steps) + used * m, 0,
+              static_cast<size_t>((divide_up(k, each) - used) * m * kStepBytes));
   for (int64_t r = 0; r < rows; r += each)
     copy_step(t, rows - r, m, row_of(t, x, r, ldx, 0), ldx, static_cast<int32_t*>(steps) + r / each * m);
 }

@@ -15,9 +15,12 @@ namespace nmt::cpu {
 // Whether the processor has them for x of dtype t and k columns: with AMX oneDNN's are faster.
 bool has_panel_products(DType t, int64_t k);
 
-// Columns of B that stand together, step by step. Zeros fill up its columns to a multiple of these, its rows to 64
-// bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a.
+inline constexpr int64_t kStepBytes = 4;
+
+// Columns of B [k, n] that stand together, step by step. Zeros fill up n to a multiple of these, k until a column has
+// whole lines of 64 bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a.
 inline constexpr int64_t kPanel = 64;
+int64_t panel_bytes(DType t, int64_t k);
 
 // Packs columns [begin, end), begin a multiple of kPanel, of B [k, n]: x [rows, end - begin] with the row stride ldx,
 // below which are zeros.
@@ -32,7 +35,7 @@ struct PanelProduct {
   DType t;
   int64_t m, n, k;  // k even for kBF16
   const void* x;
-  int64_t x_row, x_step;  // strides of x's rows and steps, in steps
+  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps
   const std::byte* b;     // the panels of y's columns
   DType ty;
   void* y;

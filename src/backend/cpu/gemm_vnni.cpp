@@ -4,10 +4,7 @@
 #include <array>
 #include <cstring>
 
-// GCC 12 takes the undefined operands of its own intrinsics for a mistake (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-
+#include "backend/cpu/avx512.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -17,14 +14,9 @@
 namespace nmt::cpu {
 namespace {
 
-constexpr int kLanes = 16, kVectors = kVnniColumns / kLanes;
-constexpr int kRows = 6;  // 24 sums, 4 vectors of B and one of x in 32 registers
+using namespace avx512;
 
 int64_t block_bytes(int64_t k) { return round_up(k, 4) * kVnniColumns; }
-
-NMT_VNNI inline __m512 load_bf16(__mmask16 lanes, const uint16_t* p) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p)), 16));
-}
 
 // Round to nearest even; NaN stays NaN.
 NMT_VNNI inline void store_bf16(__mmask16 lanes, __m512 v, uint16_t* p) {
@@ -68,8 +60,7 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* bl
 NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int64_t rows, int64_t column) {
   const Epilogue& e = p.epilogue;
   for (int64_t first = column; first < std::min(column + kVnniColumns, p.end); first += kLanes) {
-    const int64_t left = p.end - first;
-    const auto lanes = static_cast<__mmask16>(left >= kLanes ? 0xFFFF : (1 << left) - 1);
+    const __mmask16 lanes = lanes_of(p.end - first);
     const __m512 scale = _mm512_maskz_loadu_ps(lanes, p.scale + first);
     const __m512 sum = _mm512_maskz_loadu_ps(lanes, p.sum + first);
     const __m512 bias =
@@ -84,7 +75,7 @@ NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int
       auto* narrow = static_cast<uint16_t*>(p.y) + at;
       const bool f32 = p.ty == DType::kF32;
       if (e.accumulate) y = _mm512_add_ps(y, f32 ? _mm512_maskz_loadu_ps(lanes, wide) : load_bf16(lanes, narrow));
-      if (e.activation == Activation::kRelu) y = _mm512_max_ps(y, _mm512_setzero_ps());
+      if (e.activation == Activation::kRelu) y = relu(y);
       if (f32)
         _mm512_mask_storeu_ps(wide, lanes, y);
       else
@@ -115,11 +106,11 @@ void vnni_multiply(const VnniProduct& p) {
   check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
   static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                            multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
-  alignas(64) int32_t sums[kRows * kVnniColumns];
+  alignas(64) int32_t sums[kTileRows * kVnniColumns];
   const int64_t fours = round_up(p.k, 4) / 4;
   for (int64_t column = p.begin; column < p.end; column += kVnniColumns)
-    for (int64_t row = 0; row < p.m; row += kRows) {
-      const int64_t rows = std::min<int64_t>(kRows, p.m - row);
+    for (int64_t row = 0; row < p.m; row += kTileRows) {
+      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
       kProducts[static_cast<size_t>(rows - 1)](p.q + row * fours * 4, fours,
                                                p.packed + column / kVnniColumns * block_bytes(p.k), sums);
       finish(p, sums, row, rows, column);

@@ -22,7 +22,7 @@ void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, co
     const auto buffer = hwy::AllocateAligned<float>(static_cast<size_t>(width));
     float* z = buffer.get();
     const auto count = static_cast<float>(width);
-    DropoutLanes lanes(dropout, rows.end * width, true);
+    DropoutLanes lanes(dropout, rows.end * width);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t first = r * width;
       const T* xr = static_cast<const T*>(x) + first;
@@ -48,7 +48,7 @@ void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, co
           },
           add_pairs);
       const float correction = sum_of_lanes(d, sums_of_v.first) / count;
-      const float variance = sum_of_lanes(d, sums_of_v.second) / count - correction * correction;
+      const float variance = std::max(sum_of_lanes(d, sums_of_v.second) / count - correction * correction, 0.0f);
       mean += correction;
       const float inverse = 1 / std::sqrt(variance + eps);
       stats[2 * r] = mean;
@@ -80,7 +80,7 @@ void layer_norm_backward(DType t, Rows rows, int64_t width, const void* dout, co
     using T = decltype(type);
     const DF d;
     const auto count = static_cast<float>(width);
-    DropoutLanes lanes(dropout, rows.end * width, true);
+    DropoutLanes lanes(dropout, rows.end * width);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t first = r * width;
       const T* gradient = static_cast<const T*>(dout) + first;

@@ -175,20 +175,16 @@ int64_t PackedLayout::bytes() const {
 
 bool PackedLayout::has_panels() const { return own_ || (product_ != nullptr && product_->panel != Tag::undef); }
 
-// These layouts round the rows of B up to 64 bytes.
-int64_t PackedLayout::offset_of(int64_t column) const {
-  const auto size = static_cast<int64_t>(size_of(t_));
-  return column * round_up(k_, 64 / size) * size;
-}
+int64_t PackedLayout::offset_of(int64_t column) const { return column / kPanel * panel_bytes(t_, k_); }
 
 void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
                         std::byte* packed) const {
   if (begin == end || k_ == 0) return;
-  const bool all = begin == 0 && end == n_;
-  check(all || has_panels(), "a layout without panels");
+  check(has_panels() || (begin == 0 && end == n_), "a layout without panels");
   const dnnl::memory::desc plain({k_, end - begin}, onednn_type(from), dnnl::memory::dims{row, column});
-  const Tag panel = own_ ? (t_ == DType::kF32 ? Tag::BA16a64b : Tag::BA16a64b2a) : product_->panel;
-  const auto layout = all && !own_ ? product_->w : dnnl::memory::desc({k_, end - begin}, onednn_type(t_), panel);
+  const Tag own = t_ == DType::kF32 ? Tag::BA16a64b : Tag::BA16a64b2a;
+  const auto layout =
+      has_panels() ? dnnl::memory::desc({k_, end - begin}, onednn_type(t_), own_ ? own : product_->panel) : product_->w;
   auto& engine = onednn_engine();
   auto& stream = thread_stream();
   dnnl::memory source(plain, engine, const_cast<void*>(w)), target(layout, engine, packed + offset_of(begin));
@@ -229,18 +225,30 @@ void multiply_nothing(int64_t m, int64_t n, DType ty, void* y, const Epilogue& e
 
 }  // namespace
 
-// Rows are taken in blocks of 256 and what is left, which rows of zeros fill up: 16 or more to a multiple of 16, so
-// that few primitives serve every number of rows, and one to two, as oneDNN's fast code has no product of one row.
+// oneDNN's rows are taken in blocks of 256 and what is left, which rows of zeros fill up: 16 or more to a multiple of
+// 16, so that few primitives serve every number of rows, and one to two, as its fast code has no product of one row. It
+// wants rows of y without gaps.
 void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty,
-                            void* y, const Epilogue& e) const {
+                            void* y, int64_t ldy, const Epilogue& e) const {
   const int64_t n = end - begin;
-  if (n == 0 || k_ == 0) return multiply_nothing(m, n, ty, y, e);
-  if (own_) {
-    const int64_t row = k_ * static_cast<int64_t>(size_of(t_)) / 4;
-    return multiply_panels({t_, m, n, k_, x, row, 1, packed + offset_of(begin), ty, y, n, e});
-  }
   const bool panel = n != n_;
   check(!panel || has_panels(), "a layout without panels");
+  if (own_ && k_ > 0) {
+    const int64_t row = k_ * static_cast<int64_t>(size_of(t_)) / kStepBytes;
+    return multiply_panels({t_, m, n, k_, x, row, 1, packed + offset_of(begin), ty, y, ldy, e});
+  }
+  const auto bytes = [](int64_t count, DType t) { return static_cast<size_t>(count) * size_of(t); };
+  if (n != ldy) {
+    std::byte* tile = thread_scratch(bytes(m * n, ty));
+    const auto row_of_y = [&](int64_t r) { return offset(y, r * ldy, ty); };
+    const auto row_of_tile = [&](int64_t r) { return offset(tile, r * n, ty); };
+    if (e.accumulate)
+      for (int64_t r = 0; r < m; ++r) std::memcpy(row_of_tile(r), row_of_y(r), bytes(n, ty));
+    multiply(begin, end, m, x, packed, ty, tile, n, e);
+    for (int64_t r = 0; r < m; ++r) std::memcpy(row_of_y(r), row_of_tile(r), bytes(n, ty));
+    return;
+  }
+  if (n == 0 || k_ == 0) return multiply_nothing(m, n, ty, y, e);
   const auto layout = panel ? dnnl::memory::desc({k_, n}, onednn_type(t_), product_->panel) : product_->w;
   const void* b = packed + offset_of(begin);
   for (int64_t row = 0; row < m; row += kRowBlock) {
@@ -253,18 +261,15 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
       execute(*product, from, b, to, e.bias);
       continue;
     }
-    const auto size = [](int64_t count, int64_t width, DType t) {
-      return static_cast<size_t>(count * width) * size_of(t);
-    };
     thread_local Scratch scratch;
-    const size_t x_bytes = static_cast<size_t>(round_up(static_cast<int64_t>(size(padded, k_, t_)), 64));
-    std::byte* room = scratch.get(x_bytes + size(padded, n, ty));
+    const auto x_bytes = static_cast<size_t>(round_up(static_cast<int64_t>(bytes(padded * k_, t_)), 64));
+    std::byte* room = scratch.get(x_bytes + bytes(padded * n, ty));
     std::byte* result = room + x_bytes;
-    std::memcpy(room, from, size(rows, k_, t_));
-    std::memset(room + size(rows, k_, t_), 0, size(padded - rows, k_, t_));
-    if (e.accumulate) std::memcpy(result, to, size(rows, n, ty));
+    std::memcpy(room, from, bytes(rows * k_, t_));
+    std::memset(room + bytes(rows * k_, t_), 0, bytes((padded - rows) * k_, t_));
+    if (e.accumulate) std::memcpy(result, to, bytes(rows * n, ty));
     execute(*product, room, b, result, e.bias);
-    std::memcpy(to, result, size(rows, n, ty));
+    std::memcpy(to, result, bytes(rows * n, ty));
   }
 }
 
@@ -277,7 +282,7 @@ void PackedLayout::multiply_transposed(int64_t rows, int64_t m, const void* x, i
   }
   if (rows != k_) std::memset(columns, 0, static_cast<size_t>(m * k_) * size_of(t_));
   transpose(t_, rows, m, x, ldx, columns, k_);
-  multiply(0, n_, m, columns, packed, DType::kF32, y, {.accumulate = accumulate});
+  multiply(0, n_, m, columns, packed, DType::kF32, y, n_, {.accumulate = accumulate});
 }
 
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,

@@ -9,8 +9,8 @@
 // processors that have them, else oneDNN's.
 namespace nmt::cpu {
 
-inline constexpr int64_t kRowBlock = 256;      // rows of y that one task computes: near the best rate, x stays in L2
-inline constexpr int64_t kPanelColumns = 256;  // columns of B that one task computes where tasks are cut by columns
+inline constexpr int64_t kRowBlock = 256;     // rows of y that one task computes: near the best rate, x stays in L2
+inline constexpr int64_t kTaskColumns = 256;  // columns of B that one task computes where tasks are cut by columns
 
 struct Product;  // a oneDNN primitive
 
@@ -31,9 +31,10 @@ class PackedLayout {
   // The same of x [rows, end - begin] of dtype t with the row stride ldx; B's other rows are zeros.
   void pack_rows(int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx, std::byte* packed) const;
 
-  // y [m, end - begin] of dtype ty = the epilogue of x * columns [begin, end); the bias is that of column `begin`.
+  // y [m, end - begin] of dtype ty with the row stride ldy = the epilogue of x * columns [begin, end); the bias is that
+  // of column `begin`.
   void multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty, void* y,
-                const Epilogue& e = {}) const;
+                int64_t ldy, const Epilogue& e = {}) const;
   // y [m, n] float32 = or += x^T * B: x [rows, m] with the row stride ldx, below which are zeros.
   void multiply_transposed(int64_t rows, int64_t m, const void* x, int64_t ldx, const std::byte* packed, float* y,
                            bool accumulate) const;
@@ -43,8 +44,8 @@ class PackedLayout {
 
   DType t_;
   int64_t n_, k_;
-  bool own_;
-  std::shared_ptr<const Product> product_;  // of oneDNN, with its layout; none where B is empty or the panels are ours
+  bool own_;                                // the panels of gemm_panels.h
+  std::shared_ptr<const Product> product_;  // of oneDNN, with its layout; none for our panels, or where B is empty
 };
 
 // Memory of the calling thread, aligned to 64 bytes; what is in it lasts until the next call.

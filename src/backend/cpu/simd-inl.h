@@ -255,21 +255,20 @@ HWY_INLINE Normaliser normaliser(D d, const T* x, int64_t n) {
 }
 
 // ---- dropout ----------------------------------------------------------------------------------------------------
-// The 16-bit Philox lanes of elements below `end` (see Dropout in tensor/arguments.h), made many at a time and read at
-// any element, so that a loop need not begin at a block.
+// The 16-bit Philox lanes of elements (see Dropout in tensor/arguments.h), made many at a time and read at any element,
+// so that a loop need not begin at a block.
 class DropoutLanes {
  public:
   static constexpr int64_t kElements = 1024;  // that exist at a time
 
-  // `ahead`: elements are asked for in their order, so that what comes after them is made, too.
-  DropoutLanes(const Dropout& d, int64_t end, bool ahead)
+  // Elements below `ahead_to` are asked for in their order, as many each time, so that those to come are made, too.
+  explicit DropoutLanes(const Dropout& d, int64_t ahead_to = 0)
       : rate_(d.rate),
         site_(d.site),
         step_(d.step),
         threshold_(static_cast<int32_t>(std::lround(d.rate * 65536.0f))),
         scale_(1 / (1 - d.rate)),
-        end_(end),
-        ahead_(ahead) {
+        ahead_to_(ahead_to) {
     auto key0 = static_cast<uint32_t>(d.seed), key1 = static_cast<uint32_t>(d.seed >> 32);
     for (auto& key : keys_) {
       key = {key0, key1};
@@ -280,11 +279,11 @@ class DropoutLanes {
 
   float rate() const { return rate_; }
 
-  // Makes the lanes of elements [first, first + n), n <= kElements, ready for what is below.
+  // Makes the lanes of elements [first, first + n), 0 < n <= kElements, ready for what is below.
   HWY_INLINE void need(int64_t first, int64_t n) {
     if (first >= made_begin_ && first + n <= made_end_) return;
     made_begin_ = first;
-    made_end_ = ahead_ ? std::min(end_, first + kElements) : first + n;
+    made_end_ = std::max(first + n, std::min(ahead_to_, first + kElements / n * n));
     const hn::ScalableTag<uint64_t> du64;
     const auto N = static_cast<int64_t>(hn::Lanes(du64));
     first_lane_ = first / 8 * 8;
@@ -349,8 +348,7 @@ class DropoutLanes {
   const uint64_t site_, step_;
   const int32_t threshold_;
   const float scale_;
-  const int64_t end_;
-  const bool ahead_;
+  const int64_t ahead_to_;
   int64_t made_begin_ = 0, made_end_ = 0, first_lane_ = 0;
   HWY_ALIGN uint16_t lanes_[kElements + kSlack];
 };

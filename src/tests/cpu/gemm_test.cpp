@@ -8,7 +8,9 @@
 
 #include <omp.h>
 
+#include "backend/cpu/gemm_panels.h"
 #include "backend/cpu/products.h"
+#include "base/log.h"
 #include "tests/compute_types.h"
 #include "tests/cpu/kernel_testing.h"
 
@@ -133,6 +135,25 @@ TEST_CASE("products with packed matrices", "[gemm]") {
           Product(t, ty, size, false, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0).check();
 }
 
+TEST_CASE("NaN passes through ReLU in products of panels", "[gemm]") {
+  constexpr int64_t kM = 9, kN = 70, kK = 6;
+  for (const DType t : compute_types()) {
+    if (!cpu::has_panel_products(t, kK)) {
+      log::warn("SKIPPED: panels of {}: this processor has AMX, or no AVX512-BF16", name_of(t));
+      continue;
+    }
+    Product product(t, t, {kM, kN, kK}, false, false, true, false);
+    Values x = product.x.values();
+    x[0] = std::numeric_limits<double>::quiet_NaN();
+    product.x = Array(t, x);
+    ThreadPool pool(1);
+    cpu::PackedMatrix packed;
+    packed.pack(pool, t, product.w.f32(), kN, kK, false);
+    const Values y = product.run(pool, packed).values();
+    for (size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i < kN));
+  }
+}
+
 TEST_CASE("products of nothing", "[gemm]") {
   for (const DType t : compute_types())
     for (const Size& size : {Size{0, 7, 5}, Size{7, 0, 5}, Size{0, 0, 0}, Size{7, 5, 0}, Size{1, 600, 0}}) {
@@ -170,8 +191,9 @@ TEST_CASE("a packed matrix is packed anew", "[gemm]") {
 }
 
 TEST_CASE("gradients of weights", "[gemm]") {
-  const Size sizes[] = {{0, 7, 5},    {1, 1, 1},     {7, 33, 65},  {64, 16, 16},  {65, 7, 33},    {33, 1, 7},
-                        {9, 300, 65}, {70, 65, 270}, {1024, 5, 9}, {1030, 33, 7}, {2100, 17, 33}, {5, 1030, 3}};
+  const Size sizes[] = {{0, 7, 5},      {1, 1, 1},    {7, 33, 65},    {64, 16, 16},    {65, 7, 33},
+                        {33, 1, 7},     {9, 300, 65}, {70, 65, 270},  {1024, 5, 9},    {1030, 33, 7},
+                        {2100, 17, 33}, {5, 1030, 3}, {70, 260, 300}, {1025, 66, 1000}};
   for (const DType t : compute_types())
     for (const auto& [m, n, k] : sizes) {
       INFO(name_of(t) << " dy [" << m << ", " << n << "], x [" << m << ", " << k << "]");
@@ -282,7 +304,7 @@ TEST_CASE("a thread that packs and multiplies opens no others", "[gemm]") {
     std::vector<float> y(2 * kN);
     AlignedBytes packed(static_cast<size_t>(layout.bytes()));
     layout.pack(0, kN, DType::kF32, w.data(), 1, kK, packed.data());
-    layout.multiply(0, kN, 2, x.data(), packed.data(), DType::kF32, y.data());
+    layout.multiply(0, kN, 2, x.data(), packed.data(), DType::kF32, y.data(), kN);
     CHECK(y.back() == kK);
     CHECK(threads() == before + 1);
   }).join();
