@@ -21,8 +21,8 @@ class Runtime;
 struct Launch {
   Runtime& runtime;
   std::span<const Tensor> in, out;
-  std::byte*
-      scratch;  // as many bytes as the op's scratch(), on a device its cuda_scratch(), asked for; 64-byte aligned
+  // As many bytes as the op's scratch(), on a device its cuda_scratch(), asked for; 64-byte aligned.
+  std::byte* scratch;
 };
 
 #ifdef NMT_HAVE_CUDA

@@ -112,30 +112,12 @@ HWY_INLINE void store_rows(const float* from, int64_t rows, int64_t width, float
   }
 }
 
-// to[c][r] = from[r][c], by squares of four; rows and columns are multiples of four.
+// to[c][r] = from[r][c]; whole vectors of rows and of columns.
 HWY_INLINE void transpose_rows(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
                                int64_t to_row) {
-  const hn::Full128<float> d;
-  const hn::Full128<double> d2;
-  const auto low = [&](auto a, auto b) HWY_ATTR {
-    return hn::BitCast(d, hn::InterleaveLower(d2, hn::BitCast(d2, a), hn::BitCast(d2, b)));
-  };
-  const auto high = [&](auto a, auto b) HWY_ATTR {
-    return hn::BitCast(d, hn::InterleaveUpper(d2, hn::BitCast(d2, a), hn::BitCast(d2, b)));
-  };
-  for (int64_t r = 0; r < rows; r += 4) {
-    for (int64_t c = 0; c < columns; c += 4) {
-      const float* x = from + r * from_row + c;
-      float* y = to + c * to_row + r;
-      const auto x0 = hn::Load(d, x), x1 = hn::Load(d, x + from_row);
-      const auto x2 = hn::Load(d, x + 2 * from_row), x3 = hn::Load(d, x + 3 * from_row);
-      const auto a = hn::InterleaveLower(d, x0, x1), b = hn::InterleaveLower(d, x2, x3);
-      const auto e = hn::InterleaveUpper(d, x0, x1), f = hn::InterleaveUpper(d, x2, x3);
-      hn::Store(low(a, b), d, y);
-      hn::Store(high(a, b), d, y + to_row);
-      hn::Store(low(e, f), d, y + 2 * to_row);
-      hn::Store(high(e, f), d, y + 3 * to_row);
-    }
+  for (int64_t r = 0; r < rows; r += kLanes) {
+    for (int64_t c = 0; c < columns; c += Tile<float>::kColumns)
+      Tile<float>::transpose(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
   }
 }
 

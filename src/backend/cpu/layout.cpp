@@ -36,45 +36,6 @@ void convert(DType from, const void* x, DType to, void* y, int64_t n) {
 }
 
 // ---- transpose --------------------------------------------------------------------------------------------------
-// A tile of N rows (one vector of y) and C columns (one 128-bit block of x): the blocks of rows i, i + C, i + 2 C ...
-// make vector i; log2 C rounds of a perfect shuffle, interleaving vector i with vector i + C / 2, then transpose every
-// block.
-template <class T>
-class Tile {
- public:
-  using D = hn::ScalableTag<T>;
-  static constexpr int64_t kColumns = 16 / sizeof(T);
-
-  static int64_t rows() { return static_cast<int64_t>(hn::Lanes(D())); }
-
-  static HWY_INLINE void transpose(const T* x, int64_t ldx, T* y, int64_t ldy) {
-    const D d;
-    hn::Vec<D> a[kColumns], b[kColumns];
-    for (int64_t i = 0; i < kColumns; ++i) a[i] = gather(d, x + i * ldx, ldx);
-    for (int64_t columns = kColumns; columns > 1; columns /= 2) {
-      for (int64_t i = 0; i < kColumns / 2; ++i) {
-        b[2 * i] = hn::InterleaveLower(d, a[i], a[i + kColumns / 2]);
-        b[2 * i + 1] = hn::InterleaveUpper(d, a[i], a[i + kColumns / 2]);
-      }
-      for (int64_t i = 0; i < kColumns; ++i) a[i] = b[i];
-    }
-    for (int64_t i = 0; i < kColumns; ++i) hn::StoreU(a[i], d, y + i * ldy);
-  }
-
- private:
-  // The 128-bit blocks at x, x + C ldx, x + 2 C ldx ... as one vector.
-  template <class DV>
-  static HWY_INLINE hn::Vec<DV> gather(DV d, const T* x, int64_t ldx) {
-    if constexpr (hn::MaxLanes(DV()) <= kColumns) {
-      return hn::LoadU(d, x);
-    } else {
-      const hn::Half<DV> half;
-      const auto rows = static_cast<int64_t>(hn::Lanes(half));
-      return hn::Combine(d, gather(half, x + rows * ldx, ldx), gather(half, x, ldx));
-    }
-  }
-};
-
 template <class T>
 HWY_INLINE void transpose_elements(int64_t rows, int64_t columns, const T* x, int64_t ldx, T* y, int64_t ldy) {
   for (int64_t c = 0; c < columns; ++c) {
