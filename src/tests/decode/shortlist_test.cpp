@@ -8,9 +8,11 @@
 #include "base/philox.h"
 #include "decode/shortlist_trainer.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
 #include "tests/temp_folder.h"
 
 using namespace nmt;
+using nmt::testing::complaint_of;
 
 namespace {
 
@@ -41,15 +43,10 @@ Ids likely(const Shortlist& shortlist, int32_t id) {
 Ids frequent(const Shortlist& shortlist) { return {shortlist.frequent().begin(), shortlist.frequent().end()}; }
 
 std::string complaint(const std::string& path, const Vocab& source, const Vocab& target) {
-  try {
-    Shortlist::load(path, source, target);
-  } catch (const UserError& error) {
-    const std::string text = error.what();
-    REQUIRE(text.find('\n') == std::string::npos);
-    REQUIRE(text.starts_with(path));
-    return text.substr(path.size());
-  }
-  return "";
+  const std::string text = complaint_of([&] { Shortlist::load(path, source, target); });
+  REQUIRE(text.find('\n') == std::string::npos);
+  REQUIRE((text.empty() || text.starts_with(path)));
+  return text.empty() ? text : text.substr(path.size());
 }
 
 }  // namespace

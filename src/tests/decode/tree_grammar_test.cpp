@@ -8,9 +8,11 @@
 #include "base/error.h"
 #include "model_fixture.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
 #include "text/linear_tree.h"
 
 using namespace nmt;
+using nmt::testing::complaint_of;
 
 namespace {
 
@@ -120,14 +122,7 @@ TEST_CASE("with tags for leaves, every piece that is no bracket is a tag") {
 }
 
 TEST_CASE("vocabularies that hold no trees are refused") {
-  const auto error_of = [](const Vocab& vocab) {
-    try {
-      TreeGrammar(vocab, false, "FILE");
-    } catch (const UserError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
+  const auto error_of = [](const Vocab& vocab) { return complaint_of([&] { TreeGrammar(vocab, false, "FILE"); }); };
   CHECK(error_of(*vocab_of({"(NP", ")NP", "XX"})).empty());
   for (const auto& words : {std::vector<std::string>{"the", "cat"}, {"(NP", ")VP", "XX"}, {"(NP", ")NP"}})
     CHECK(error_of(*vocab_of(words)).starts_with("FILE: trees need a target vocabulary with brackets"));

@@ -10,23 +10,15 @@
 #include "io/floats.h"
 #include "io/training_files.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
 #include "tests/temp_folder.h"
 
 using namespace nmt;
+using nmt::testing::complaint_of;
 
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -55,10 +47,10 @@ TEST_CASE("A model file holds configuration, vocabularies and parameters") {
   std::vector<float> read(6);
   model.read("w", {2, 3}, read);
   for (size_t i = 0; i < w.size(); ++i) CHECK(std::bit_cast<uint32_t>(read[i]) == std::bit_cast<uint32_t>(w[i]));
-  CHECK(message_of([&] {
+  CHECK(complaint_of([&] {
           model.read("w", {3, 2}, read);
         }) == path + ": parameter w has the shape [2, 3], [3, 2] is expected");
-  CHECK(message_of([&] { model.read("v", {3, 2}, read); }) == path + ": parameter v is missing");
+  CHECK(complaint_of([&] { model.read("v", {3, 2}, read); }) == path + ": parameter v is missing");
 }
 
 TEST_CASE("NaN and infinite parameters are found, wherever they are") {
@@ -81,7 +73,7 @@ TEST_CASE("NaN and infinite parameters are found, wherever they are") {
                              .target_vocabulary = {},
                              .tensors = {{"w", {10'000}, numbers}}});
   const auto model = ModelFile::open(folder / "m");
-  CHECK(message_of([&] { model.read("w", {10'000}, numbers); }) ==
+  CHECK(complaint_of([&] { model.read("w", {10'000}, numbers); }) ==
         folder / "m" + ": parameter w holds NaN or infinite values (first at index 5000)");
 }
 
@@ -130,11 +122,11 @@ TEST_CASE("What is no model of ours is refused by name") {
       writer.write(t.name, bytes_of(zeros));
     }
     writer.commit();
-    return message_of([&] { ModelFile::open(path); });
+    return complaint_of([&] { ModelFile::open(path); });
   };
   const std::map<std::string, std::string> good = {{"nmt.format", "1"}, {"nmt.config", "{}"}};
   CHECK(message(good, {}).empty());
-  CHECK(message_of([&] { ModelFile::open(path).source_vocabulary(); }) == path + ": the file holds no vocabulary");
+  CHECK(complaint_of([&] { ModelFile::open(path).source_vocabulary(); }) == path + ": the file holds no vocabulary");
   CHECK(message({}, {}) == path + " is not an nmt model: its metadata has no nmt.format");
   CHECK(message({{"nmt.format", "2"}}, {}) ==
         path + ": the model has format 2, this program reads up to 1: use a newer nmt");
@@ -156,7 +148,7 @@ TEST_CASE("What is no model of ours is refused by name") {
   CHECK(message(good, {{"vocab", DType::kU8, {3, 1}}}) == path + ": tensor vocab is not a list of bytes");
   CHECK(message(good, {{"w", DType::kF64, {3}}}).empty());
   std::vector<float> out(3);
-  CHECK(message_of([&] { ModelFile::open(path).read("w", {3}, out); }) ==
+  CHECK(complaint_of([&] { ModelFile::open(path).read("w", {3}, out); }) ==
         path + ": parameter w has the type f64; f32, bf16 or f16 is expected");
 }
 

@@ -12,9 +12,11 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
 #include "tests/temp_folder.h"
 
 using namespace nmt;
+using nmt::testing::complaint_of;
 
 namespace {
 
@@ -35,15 +37,10 @@ SafetensorsContent parse(std::string_view file) { return parse_safetensors("f", 
 
 // The message without its fixed beginning.
 std::string complaint(std::string_view file) {
-  try {
-    parse(file);
-  } catch (const UserError& error) {
-    const std::string text = error.what(), begin = "f: not a valid safetensors file: ";
-    REQUIRE(text.starts_with(begin));
-    REQUIRE(text.find('\n') == std::string::npos);
-    return text.substr(begin.size());
-  }
-  return "";
+  const std::string text = complaint_of([&] { parse(file); }), begin = "f: not a valid safetensors file: ";
+  REQUIRE(text.find('\n') == std::string::npos);
+  REQUIRE((text.empty() || text.starts_with(begin)));
+  return text.empty() ? text : text.substr(begin.size());
 }
 
 std::string braced(const std::string& body) { return fmt::format("{{{}}}", body); }
@@ -207,14 +204,7 @@ TEST_CASE("Every cut of a file is refused") {
 
 TEST_CASE("Files that cannot be read are named") {
   TempFolder folder;
-  const auto message = [](const std::string& path) -> std::string {
-    try {
-      SafetensorsFile::open(path);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
-  };
+  const auto message = [](const std::string& path) { return complaint_of([&] { SafetensorsFile::open(path); }); };
   CHECK(message(folder / "none") == "cannot read " + folder / "none" + ": No such file or directory");
   CHECK(message(folder.path()) == folder.path() + " is a folder, not a file");
   CHECK(message("/dev/null") == "cannot read /dev/null: not a regular file");

@@ -6,9 +6,11 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
 #include "text/split_words.h"
 
 using namespace nmt;
+using nmt::testing::complaint_of;
 
 namespace {
 
@@ -34,14 +36,8 @@ std::string strict(const std::string& tokens, const std::string& words) {
 }
 
 std::string error_of(const std::string& tokens, const std::string& words) {
-  try {
-    strict(tokens, words);
-  } catch (const UserError& error) {
-    const std::string what = error.what();
-    const size_t offset = std::stoul(what);
-    return fmt::format("{}:{}", column_of(tokens, offset), what.substr(what.find(' ')));
-  }
-  return "";
+  const std::string what = complaint_of([&] { strict(tokens, words); });
+  return what.empty() ? what : fmt::format("{}:{}", column_of(tokens, std::stoul(what)), what.substr(what.find(' ')));
 }
 
 std::string repaired(const std::string& tokens, const std::string& words) {

@@ -5,9 +5,11 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
 #include "tests/temp_folder.h"
 
 using namespace nmt;
+using nmt::testing::complaint_of;
 
 namespace {
 
@@ -22,13 +24,8 @@ std::vector<Tree> read_trees(const std::string& text) {
 
 // The error's place and reason, without the file's folder; empty where there is none.
 std::string error_of(const std::string& text) {
-  try {
-    read_trees(text);
-  } catch (const UserError& error) {
-    const std::string what = error.what();
-    return what.substr(what.find("trees:") + 6);
-  }
-  return "";
+  const std::string what = complaint_of([&] { read_trees(text); });
+  return what.empty() ? what : what.substr(what.find("trees:") + 6);
 }
 
 std::string repeated(const std::string& text, size_t times) {

@@ -2,15 +2,14 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/files.h"
 #include "base/philox.h"
 #include "base/utf8.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
 #include "tests/temp_folder.h"
 #include "text/vocab_trainer.h"
 
@@ -42,15 +41,6 @@ inline nmt::VocabTraining training(const std::string& type, int size, std::vecto
   settings.train_sets = std::move(files);
   if (type != "words") settings.character_coverage = 1;
   return settings;
-}
-
-inline std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const nmt::UserError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 inline std::vector<int32_t> ids(std::initializer_list<int32_t> list) { return list; }

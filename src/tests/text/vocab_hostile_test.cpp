@@ -2,6 +2,7 @@
 #include "text/vocab_types.h"
 
 using namespace nmt;
+using nmt::testing::complaint_of;
 
 namespace {
 
@@ -99,7 +100,7 @@ TEST_CASE("random bytes are no vocabulary") {
 }
 
 TEST_CASE("damaged vocabularies are described in one line") {
-  const auto error = [](const std::string& bytes) { return error_of([&] { Vocab::from_bytes(bytes, "v"); }); };
+  const auto error = [](const std::string& bytes) { return complaint_of([&] { Vocab::from_bytes(bytes, "v"); }); };
   const std::string header = "#nmt-words 1 words=3 merges=1 join=1 lowercase=0 attached=1\n";
   CHECK(error("") == "v is empty, not a vocabulary");
   CHECK(error("hello\nworld\n") ==
@@ -122,5 +123,5 @@ TEST_CASE("damaged vocabularies are described in one line") {
   const Samples samples;
   const std::string& model = samples.files[0];
   CHECK(error(model.substr(0, 200)).starts_with("v is cut off or damaged: no more than "));
-  CHECK(error_of([&] { Vocab::load(samples.folder / "nowhere"); }).starts_with("cannot read "));
+  CHECK(complaint_of([&] { Vocab::load(samples.folder / "nowhere"); }).starts_with("cannot read "));
 }

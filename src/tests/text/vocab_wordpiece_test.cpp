@@ -7,6 +7,7 @@
 #include "text/wordpiece_trainer.h"
 
 using namespace nmt;
+using nmt::testing::complaint_of;
 
 namespace {
 
@@ -124,7 +125,7 @@ TEST_CASE("WordPiece: greedy longest match, whole words unknown") {
   CHECK(pieces_of(*vocab, fmt::format("un{:a>199}", "")) == "[UNK]");
   CHECK(vocab->decode(ids({0, 2, 5, 6, 7, 11, 3, 3})) == "unaffable.");
   CHECK(vocab->decode(ids({6, 1})) == "##aff [UNK]");
-  CHECK(error_of([&] { vocab->decode(ids({13})); }) == "piece id 13 is outside the vocabulary (0 to 12)");
+  CHECK(complaint_of([&] { vocab->decode(ids({13})); }) == "piece id 13 is outside the vocabulary (0 to 12)");
 }
 
 TEST_CASE("WordPiece: casing follows from the pieces") {
@@ -138,10 +139,13 @@ TEST_CASE("WordPiece: vocab.txt is read with either line end; what is wrong with
   const auto vocab = vocab_of("[UNK]\r\n</s>\r\n[SEP]\r\nx\r\n");
   CHECK(vocab->eos_id() == 1);
   CHECK(vocab->find("x") == 3);
-  CHECK(error_of([] { vocab_of("[UNK]\nx\ny\nx\n[SEP]\n"); }) == "vocab.txt:4: 'x' is there twice, first in line 2");
-  CHECK(error_of([] { vocab_of("[UNK]\n\n[SEP]\n"); }) == "vocab.txt:2: an empty line, where every line is a piece");
-  CHECK(error_of([] { vocab_of("[UNK]\n\xff\n[SEP]\n"); }) == "vocab.txt:2: not valid UTF-8");
-  CHECK(error_of([] { vocab_of("[UNK]\nx\n"); }) == "vocab.txt has no end-of-sentence piece: add a line [SEP] or </s>");
+  CHECK(complaint_of([] { vocab_of("[UNK]\nx\ny\nx\n[SEP]\n"); }) ==
+        "vocab.txt:4: 'x' is there twice, first in line 2");
+  CHECK(complaint_of([] { vocab_of("[UNK]\n\n[SEP]\n"); }) ==
+        "vocab.txt:2: an empty line, where every line is a piece");
+  CHECK(complaint_of([] { vocab_of("[UNK]\n\xff\n[SEP]\n"); }) == "vocab.txt:2: not valid UTF-8");
+  CHECK(complaint_of([] { vocab_of("[UNK]\nx\n"); }) ==
+        "vocab.txt has no end-of-sentence piece: add a line [SEP] or </s>");
 }
 
 TEST_CASE("WordPiece: training takes the pair that raises the likelihood most") {
@@ -178,9 +182,9 @@ TEST_CASE("WordPiece: training takes the pair that raises the likelihood most") 
 
 TEST_CASE("WordPiece: sizes that do not fit the text, rare characters") {
   const WordCounts counts = {{"ab", 100}, {"ba", 98}, {"x", 1}};
-  CHECK(error_of([&] { train_wordpiece(counts, 10, 1.0); }) ==
+  CHECK(complaint_of([&] { train_wordpiece(counts, 10, 1.0); }) ==
         "--size 10 is too small: the text has 6 single-character pieces, so at least 11 are needed");
-  CHECK(error_of([&] { train_wordpiece(counts, 14, 1.0); }) ==
+  CHECK(complaint_of([&] { train_wordpiece(counts, 14, 1.0); }) ==
         "--size 14 is too large for this text: at most 13 pieces can be made");
   CHECK(train_wordpiece(counts, 13, 1.0) == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##a\nb\n##b\nx\n##x\nab\nba\n");
   CHECK(vocab_of(train_wordpiece(counts, 11, 0.99))->find("x") == -1);

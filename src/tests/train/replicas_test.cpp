@@ -1,6 +1,7 @@
 #include "train/replicas.h"
 
 #include "base/error.h"
+#include "tests/complaint.h"
 #include "tests/device.h"
 #include "tests/train/training_fixture.h"
 #include "tests/variable.h"
@@ -96,12 +97,7 @@ TEST_CASE("a device that is too small for a training says so before the first up
   o.model.dim_emb = 64;
   o.model.dim_ffn = 1024;
   o.data.mini_batch = 60;
-  std::string message;
-  try {
-    folder.fresh(o, "1u");
-  } catch (const UserError& error) {
-    message = error.what();
-  }
+  const std::string message = complaint_of([&] { folder.fresh(o, "1u"); });
   CHECK(message.find("MB are needed") != std::string::npos);
   CHECK(message.find("smaller --mini-batch-words") != std::string::npos);
 }

@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "tests/complaint.h"
 #include "tests/device.h"
 #include "tests/train/training_fixture.h"
 #include "tests/variable.h"
@@ -178,12 +179,7 @@ TEST_CASE("devices that cannot work together are refused") {
   const Variable two("NMT_EMULATED_DEVICES", "2");
   if (test_device("1") == nullptr) return;
   const auto refusal = [](const std::vector<std::string>& devices) {
-    try {
-      backends_of(devices);
-    } catch (const UserError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return complaint_of([&] { backends_of(devices); });
   };
   CHECK(refusal({"0", "1"}).empty());
   CHECK(refusal({"0", "1", "0"}) == "--devices: 0 is given twice");
