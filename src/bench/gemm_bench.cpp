@@ -1,5 +1,5 @@
 // The ceiling of a model's speed: how fast oneDNN alone multiplies matrices of exactly its shapes, and how many target
-// tokens a second that would be if nothing else took time.
+// tokens a second that would be if nothing else took time. Beside it, how fast nmt multiplies them.
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
+#include "base/aligned.h"
 #include "config/app.h"
 #include "config/threads.h"
 #include "nn/model_config.h"
@@ -39,6 +41,7 @@ struct Product {
   const char* name;
   int64_t m, n, k;
   int count;  // of such products
+  bool weight_gradient = false;
 };
 
 // y [m, n] = x [m, k] * B [k, n] with B packed as oneDNN wants it; seconds of the best repetition.
@@ -64,6 +67,33 @@ double seconds_of(const Product& p, const std::string& precision, int repetition
     const auto begin = std::chrono::steady_clock::now();
     product.execute(stream, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
     stream.wait();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (i > 0) best = std::min(best, seconds);
+  }
+  return best;
+}
+
+// The same by nmt, whose operands come from memory as a model's do: each turn takes other ones than those before it.
+double seconds_of_nmt(ThreadPool& pool, const Product& p, const std::string& precision, int repetitions) {
+  constexpr int64_t kBeyondCaches = 64 << 20;
+  const DType t = precision == "f32" ? DType::kF32 : DType::kBF16;
+  const auto size = static_cast<int64_t>(size_of(t));
+  // x and y, or of a weight's gradient dy and x: of zeros, as what is multiplied makes no difference.
+  const int64_t first = p.m * p.k * size, second = (p.weight_gradient ? p.n * p.k : p.m * p.n) * size;
+  const int64_t turns = std::max<int64_t>(2, kBeyondCaches / (first + second));
+  AlignedBytes a(static_cast<size_t>(turns * first)), b(static_cast<size_t>(turns * second));
+  std::vector<float> w(static_cast<size_t>(p.weight_gradient ? p.m * p.n : p.n * p.k));
+  cpu::PackedMatrix packed;
+  if (!p.weight_gradient) packed.pack(pool, precision == "int8" ? DType::kI8 : t, w.data(), p.n, p.k, false);
+  double best = 1e30;
+  for (int64_t i = 0; i <= std::max<int64_t>(repetitions, turns); ++i) {
+    const std::byte* x = a.data() + i % turns * first;
+    std::byte* y = b.data() + i % turns * second;
+    const auto begin = std::chrono::steady_clock::now();
+    if (p.weight_gradient)
+      cpu::multiply_transposed(pool, t, p.k, p.m, p.n, x, y, w.data());
+    else
+      cpu::multiply(pool, packed, p.m, t, x, t, y);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (i > 0) best = std::min(best, seconds);
   }
@@ -97,23 +127,30 @@ void run(GemmOptions& o) {
   // A step of decoding goes on with `rows` hypotheses and has encoded as many source tokens as its sentences write.
   const int64_t tokens = train ? o.rows : std::max(1, o.rows / o.beam);
   const auto source = static_cast<int64_t>(static_cast<double>(tokens) * o.source_ratio);
-  double seconds = 0, flops = 0;
-  fmt::print("{:<38} {:>6} {:>6} {:>6} {:>6} {:>9} {:>9}\n", "product", "m", "n", "k", "count", "ms", "GFLOP/s");
+  double seconds = 0, flops = 0, seconds_nmt = 0;
+  fmt::print("{:<38} {:>6} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9}\n", "product", "m", "n", "k", "count", "ms", "GFLOP/s",
+             "nmt's");
+  std::vector<Product> products;
   for (const Product& p : forward(o.model, source, o.rows, o.vocabulary)) {
-    std::vector<Product> products = {p};
-    if (train) {
-      products.push_back({"  gradient of x", p.m, p.k, p.n, p.count});
-      products.push_back({"  gradient of the weight", p.n, p.k, p.m, p.count});
-    }
-    for (const Product& each : products) {
-      const double time = seconds_of(each, o.precision, o.repetitions);
-      const double work = 2.0 * static_cast<double>(each.m) * static_cast<double>(each.n) * static_cast<double>(each.k);
-      fmt::print("{:<38} {:>6} {:>6} {:>6} {:>6} {:>9.3f} {:>9.1f}\n", each.name, each.m, each.n, each.k, each.count,
-                 time * 1e3, work / time * 1e-9);
-      seconds += time * each.count;
-      flops += work * each.count;
-    }
+    products.push_back(p);
+    if (!train) continue;
+    products.push_back({"  gradient of x", p.m, p.k, p.n, p.count});
+    products.push_back({"  gradient of the weight", p.n, p.k, p.m, p.count, true});
   }
+  std::vector<double> times;  // all first: nmt keeps oneDNN to one thread
+  for (const Product& p : products) times.push_back(seconds_of(p, o.precision, o.repetitions));
+  ThreadPool pool(threads_or_all(o.threads));
+  for (size_t i = 0; i < products.size(); ++i) {
+    const Product& p = products[i];
+    const double time = times[i], time_nmt = seconds_of_nmt(pool, p, o.precision, o.repetitions);
+    const double work = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+    fmt::print("{:<38} {:>6} {:>6} {:>6} {:>6} {:>9.3f} {:>9.1f} {:>9.1f}\n", p.name, p.m, p.n, p.k, p.count,
+               time * 1e3, work / time * 1e-9, work / time_nmt * 1e-9);
+    seconds += time * p.count;
+    seconds_nmt += time_nmt * p.count;
+    flops += work * p.count;
+  }
+  fmt::print("nmt's: {:.1f} ms, {:.1f} GFLOP/s\n", seconds_nmt * 1e3, flops / seconds_nmt * 1e-9);
   fmt::print("all: {:.1f} ms, {:.1f} GFLOP/s, {:.1f} MFLOP a target token: {:.0f} target tokens/s\n", seconds * 1e3,
              flops / seconds * 1e-9, flops / static_cast<double>(tokens) * 1e-6, static_cast<double>(tokens) / seconds);
 }
