@@ -9,7 +9,6 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
-#include "base/aligned.h"
 #include "config/app.h"
 #include "config/threads.h"
 #include "nn/model_config.h"
@@ -37,6 +36,8 @@ struct GemmOptions {
   }
 };
 
+constexpr uint8_t kFilling = 0x3c;  // bytes of operands: small numbers in all types
+
 struct Product {
   const char* name;
   int64_t m, n, k;
@@ -58,7 +59,7 @@ double seconds_of(const Product& p, const std::string& precision, int repetition
   const dnnl::matmul product(descriptor);
   const auto filled = [&](const memory::desc& d) {
     memory m(d, engine);
-    std::fill_n(static_cast<uint8_t*>(m.get_data_handle()), d.get_size(), uint8_t{0x3c});
+    std::fill_n(static_cast<uint8_t*>(m.get_data_handle()), d.get_size(), kFilling);
     return m;
   };
   auto a = filled(x), b = filled(descriptor.weights_desc()), c = filled(y);
@@ -73,22 +74,24 @@ double seconds_of(const Product& p, const std::string& precision, int repetition
   return best;
 }
 
-// The same by nmt, whose operands come from memory as a model's do: each turn takes other ones than those before it.
+// The same by nmt, whose activations come from memory as a model's do: each turn takes other ones than those before it.
+// B, and the gradient of a weight, are the same in all turns.
 double seconds_of_nmt(ThreadPool& pool, const Product& p, const std::string& precision, int repetitions) {
   constexpr int64_t kBeyondCaches = 64 << 20;
   const DType t = precision == "f32" ? DType::kF32 : DType::kBF16;
   const auto size = static_cast<int64_t>(size_of(t));
-  // x and y, or of a weight's gradient dy and x: of zeros, as what is multiplied makes no difference.
+  // x and y, or of a weight's gradient dy and x; written, else all their pages would be one of zeros.
   const int64_t first = p.m * p.k * size, second = (p.weight_gradient ? p.n * p.k : p.m * p.n) * size;
-  const int64_t turns = std::max<int64_t>(2, kBeyondCaches / (first + second));
-  AlignedBytes a(static_cast<size_t>(turns * first)), b(static_cast<size_t>(turns * second));
-  std::vector<float> w(static_cast<size_t>(p.weight_gradient ? p.m * p.n : p.n * p.k));
+  const int64_t turns = std::max<int64_t>(repetitions + 1, kBeyondCaches / (first + second));
+  std::vector<uint8_t> a(static_cast<size_t>(turns * first), kFilling),
+      b(static_cast<size_t>(turns * second), kFilling);
+  std::vector<float> w(static_cast<size_t>(p.weight_gradient ? p.m * p.n : p.n * p.k), 0.01f);
   cpu::PackedMatrix packed;
   if (!p.weight_gradient) packed.pack(pool, precision == "int8" ? DType::kI8 : t, w.data(), p.n, p.k, false);
   double best = 1e30;
-  for (int64_t i = 0; i <= std::max<int64_t>(repetitions, turns); ++i) {
-    const std::byte* x = a.data() + i % turns * first;
-    std::byte* y = b.data() + i % turns * second;
+  for (int64_t i = 0; i <= repetitions; ++i) {
+    const uint8_t* x = a.data() + i * first;
+    uint8_t* y = b.data() + i * second;
     const auto begin = std::chrono::steady_clock::now();
     if (p.weight_gradient)
       cpu::multiply_transposed(pool, t, p.k, p.m, p.n, x, y, w.data());

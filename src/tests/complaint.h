@@ -3,16 +3,19 @@
 #include <string>
 
 #include "base/error.h"
+#include "tests/catch.h"
 
 namespace nmt::testing {
 
-// The message of the UserError that `action` ends with; empty where it ends well.
+// The message of the UserError that `action` ends with, which says something; empty where it ends well.
 template <class Action>
 std::string complaint_of(Action&& action) {
   try {
     action();
   } catch (const UserError& error) {
-    return error.what();
+    const std::string message = error.what();
+    REQUIRE_FALSE(message.empty());
+    return message;
   }
   return "";
 }

@@ -18,7 +18,8 @@ bool has_panel_products(DType t, int64_t k);
 inline constexpr int64_t kStepBytes = 4;
 
 // Columns of B [k, n] that stand together, step by step. Zeros fill up n to a multiple of these, k until a column has
-// whole lines of 64 bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a.
+// whole lines of 64 bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a. (products.h counts on these sizes for
+// all of oneDNN's layouts in panels, BA16a64b4a of bytes among them.)
 inline constexpr int64_t kPanel = 64;
 int64_t panel_bytes(DType t, int64_t k);
 

@@ -104,7 +104,7 @@ void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, cons
         v = hn::MulAdd(low, load(d, sum + c, n), v);
         if (bias != nullptr) v = hn::Add(v, load(d, bias + c, n));
         if (accumulate) v = hn::Add(v, load(d, to + c, n));
-        if (relu) v = hn::Max(v, hn::Zero(d));
+        if (relu) v = hn::Max(hn::Zero(d), v);  // in this order NaN stays NaN
         store(d, v, to + c, n);
       });
     }

@@ -1,5 +1,5 @@
-// What all kernels share: float vectors over arrays of float32, bfloat16 or float16, reductions, exp, log and the lanes
-// of Philox. Compiled once per instruction set by hwy/foreach_target.h, so there is no #pragma once.
+// What all kernels share: float vectors over arrays of float32, bfloat16 or float16, reductions, transposing, exp, log
+// and the lanes of Philox. Compiled once per instruction set by hwy/foreach_target.h, so there is no #pragma once.
 //
 // Instruction sets may differ in the last bits of a result only through the order of sums (more lanes, other partial
 // sums); functions of one element are the same operations, and the same bits, everywhere.
@@ -214,7 +214,7 @@ HWY_INLINE float max(D d, const T* x, int64_t n) {
 // make vector i; log2 C rounds of a perfect shuffle, interleaving vector i with vector i + C / 2, then transpose every
 // block.
 template <class T>
-class Tile {
+class TransposeTile {
  public:
   using D = hn::ScalableTag<T>;
   static constexpr int64_t kColumns = 16 / sizeof(T);

@@ -104,6 +104,16 @@ TEST_CASE("products with weights of bytes", "[gemm]") {
     for (const DType t : {DType::kF32, DType::kBF16}) check_near(random_product(t, t, {9, 150, 65}, bits));
 }
 
+TEST_CASE("NaN passes through ReLU in products of bytes", "[gemm]") {
+  Product p = random_product(DType::kF32, DType::kF32, {9, 70, 6}, 6);
+  p.y.set(0, std::numeric_limits<double>::quiet_NaN());
+  ThreadPool pool(1);
+  cpu::PackedMatrix packed;
+  packed.pack(pool, DType::kI8, p.w.f32(), 70, 6, false);
+  const Array result = p.run(pool, packed);
+  for (size_t i = 0; i < result.size(); ++i) CHECK(std::isnan(result[i]) == (i == 0));
+}
+
 TEST_CASE("products of integers that bytes hold are exact", "[gemm]") {
   ThreadPool pool(2);
   for (const Size& s : kSizes) {
