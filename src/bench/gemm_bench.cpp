@@ -45,7 +45,20 @@ struct Product {
   bool weight_gradient = false;
 };
 
-// y [m, n] = x [m, k] * B [k, n] with B packed as oneDNN wants it; seconds of the best repetition.
+// Seconds of the best turn but the first, which warms up: turn(0), turn(1) ...
+template <class Turn>
+double best_of(int repetitions, Turn&& turn) {
+  double best = 1e30;
+  for (int i = 0; i <= repetitions; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    turn(i);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (i > 0) best = std::min(best, seconds);
+  }
+  return best;
+}
+
+// y [m, n] = x [m, k] * B [k, n] with B packed as oneDNN wants it.
 double seconds_of(const Product& p, const std::string& precision, int repetitions) {
   using dnnl::memory;
   const bool int8 = precision == "int8", bf16 = precision == "bf16";
@@ -63,15 +76,10 @@ double seconds_of(const Product& p, const std::string& precision, int repetition
     return m;
   };
   auto a = filled(x), b = filled(descriptor.weights_desc()), c = filled(y);
-  double best = 1e30;
-  for (int i = 0; i <= repetitions; ++i) {  // the first one warms up
-    const auto begin = std::chrono::steady_clock::now();
+  return best_of(repetitions, [&](int) {
     product.execute(stream, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
     stream.wait();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (i > 0) best = std::min(best, seconds);
-  }
-  return best;
+  });
 }
 
 // The same by nmt, whose activations come from memory as a model's do: each turn takes other ones than those before it.
@@ -88,19 +96,14 @@ double seconds_of_nmt(ThreadPool& pool, const Product& p, const std::string& pre
   std::vector<float> w(static_cast<size_t>(p.weight_gradient ? p.m * p.n : p.n * p.k), 0.01f);
   cpu::PackedMatrix packed;
   if (!p.weight_gradient) packed.pack(pool, precision == "int8" ? DType::kI8 : t, w.data(), p.n, p.k, false);
-  double best = 1e30;
-  for (int64_t i = 0; i <= repetitions; ++i) {
-    const uint8_t* x = a.data() + i * first;
-    uint8_t* y = b.data() + i * second;
-    const auto begin = std::chrono::steady_clock::now();
+  return best_of(repetitions, [&](int turn) {
+    const uint8_t* x = a.data() + turn * first;
+    uint8_t* y = b.data() + turn * second;
     if (p.weight_gradient)
       cpu::multiply_transposed(pool, t, p.k, p.m, p.n, x, y, w.data());
     else
       cpu::multiply(pool, packed, p.m, t, x, t, y);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (i > 0) best = std::min(best, seconds);
-  }
-  return best;
+  });
 }
 
 // The products of one pass forward over `source` tokens by the encoder and `target` tokens by the decoder.

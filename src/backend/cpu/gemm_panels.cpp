@@ -6,6 +6,7 @@
 
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/products.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -131,7 +132,6 @@ void multiply_panels(const PanelProduct& p) {
         "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
   const auto& tiles = pairs ? kTiles<true> : kTiles<false>;
   const int64_t steps = p.k / elements_of_step(p.t), panel = panel_bytes(p.t, p.k);
-  const auto size = static_cast<int64_t>(size_of(p.ty));
   alignas(kLine) thread_local float sums[kBlockRows * kPanel];
   for (int64_t block = 0; block < p.m; block += kBlockRows) {
     const int64_t end = std::min(block + kBlockRows, p.m);
@@ -154,7 +154,7 @@ void multiply_panels(const PanelProduct& p) {
                .sums = sums + (row - block) * kPanel,
                .columns = std::min(kPanel, p.n - column),
                .ty = p.ty,
-               .y = static_cast<std::byte*>(p.y) + (row * p.ldy + column) * size,
+               .y = offset(p.y, row * p.ldy + column, p.ty),
                .ldy = p.ldy,
                .epilogue = e});
         }
@@ -186,10 +186,6 @@ NMT_PANELS void copy_step(DType t, int64_t rows, int64_t m, const void* x, int64
   }
 }
 
-const void* row_of(DType t, const void* x, int64_t row, int64_t ldx, int64_t column) {
-  return static_cast<const std::byte*>(x) + (row * ldx + column) * static_cast<int64_t>(size_of(t));
-}
-
 }  // namespace
 
 void pack_panels(DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
@@ -202,7 +198,7 @@ void pack_panels(DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, c
   }
   for (int64_t r = 0; r < rows; r += each)
     for (int64_t column = begin; column < end; column += kPanel)
-      copy_step(t, rows - r, std::min(kPanel, end - column), row_of(t, x, r, ldx, column - begin), ldx,
+      copy_step(t, rows - r, std::min(kPanel, end - column), offset(x, r * ldx + column - begin, t), ldx,
                 reinterpret_cast<int32_t*>(packed + column / kPanel * all) + r / each * kPanel);
 }
 
@@ -211,7 +207,7 @@ void columns_by_steps(DType t, int64_t m, int64_t k, int64_t rows, const void* x
   std::memset(static_cast<int32_t*>(steps) + used * m, 0,
               static_cast<size_t>((divide_up(k, each) - used) * m * kStepBytes));
   for (int64_t r = 0; r < rows; r += each)
-    copy_step(t, rows - r, m, row_of(t, x, r, ldx, 0), ldx, static_cast<int32_t*>(steps) + r / each * m);
+    copy_step(t, rows - r, m, offset(x, r * ldx, t), ldx, static_cast<int32_t*>(steps) + r / each * m);
 }
 
 }  // namespace nmt::cpu
