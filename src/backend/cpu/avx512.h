@@ -9,6 +9,8 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
+#include "backend/cpu/gemm.h"
+
 #define NMT_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 namespace nmt::cpu::avx512 {
@@ -25,8 +27,20 @@ NMT_AVX512 inline __m512 load_bf16(__mmask16 lanes, const uint16_t* p) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p)), 16));
 }
 
-// NaN stays NaN, as maximum takes the second operand then.
-NMT_AVX512 inline __m512 relu(__m512 v) { return _mm512_max_ps(_mm512_setzero_ps(), v); }
+// What the epilogue makes of sums that become elements `at` .. of y, all but rounding; `bias` is theirs.
+NMT_AVX512 [[gnu::always_inline]] inline __m512 with_epilogue(const Epilogue& e, __m512 bias, __m512 sums,
+                                                              __mmask16 lanes, DType ty, const void* y, int64_t at) {
+  __m512 v = _mm512_add_ps(sums, bias);
+  if (e.accumulate)
+    v = _mm512_add_ps(v, ty == DType::kF32 ? _mm512_maskz_loadu_ps(lanes, static_cast<const float*>(y) + at)
+                                           : load_bf16(lanes, static_cast<const uint16_t*>(y) + at));
+  // NaN stays NaN, as the maximum takes the second operand then.
+  return e.activation == Activation::kRelu ? _mm512_max_ps(_mm512_setzero_ps(), v) : v;
+}
+
+NMT_AVX512 inline __m512 bias_of(const Epilogue& e, int64_t column, __mmask16 lanes) {
+  return e.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(lanes, e.bias + column);
+}
 
 // For addresses that may lie past the end.
 inline void prefetch(const void* p, int64_t bytes) {

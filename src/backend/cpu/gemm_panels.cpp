@@ -95,20 +95,15 @@ NMT_PANELS void multiply_tile(const Tile& t) {
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const __mmask16 lanes = lanes_of(t.columns - v * kLanes);
-    const __m512 bias = e.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(lanes, e.bias + v * kLanes);
+    const __m512 bias = bias_of(e, v * kLanes, lanes);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       const int64_t at = r * t.ldy + v * kLanes;
-      auto* wide = static_cast<float*>(t.y) + at;
-      auto* narrow = static_cast<uint16_t*>(t.y) + at;
-      __m512 y = _mm512_add_ps(sums[r][v], bias);
-      if (e.accumulate)
-        y = _mm512_add_ps(y, t.ty == DType::kF32 ? _mm512_maskz_loadu_ps(lanes, wide) : load_bf16(lanes, narrow));
-      if (e.activation == Activation::kRelu) y = relu(y);
+      const __m512 y = with_epilogue(e, bias, sums[r][v], lanes, t.ty, t.y, at);
       if (t.ty == DType::kF32)
-        _mm512_mask_storeu_ps(wide, lanes, y);
+        _mm512_mask_storeu_ps(static_cast<float*>(t.y) + at, lanes, y);
       else
-        _mm256_mask_storeu_epi16(narrow, lanes, (__m256i)_mm512_cvtneps_pbh(y));
+        _mm256_mask_storeu_epi16(static_cast<uint16_t*>(t.y) + at, lanes, (__m256i)_mm512_cvtneps_pbh(y));
     }
   }
 }

@@ -63,23 +63,18 @@ NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int
     const __mmask16 lanes = lanes_of(p.end - first);
     const __m512 scale = _mm512_maskz_loadu_ps(lanes, p.scale + first);
     const __m512 sum = _mm512_maskz_loadu_ps(lanes, p.sum + first);
-    const __m512 bias =
-        e.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(lanes, e.bias + first - p.begin);
+    const __m512 bias = bias_of(e, first - p.begin, lanes);
     for (int64_t r = 0; r < rows; ++r) {
       const RowScale& s = p.rows[row + r];
       const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kVnniColumns + first - column));
-      __m512 y = _mm512_mul_ps(_mm512_mul_ps(integers, _mm512_set1_ps(s.step)), scale);
-      y = _mm512_add_ps(_mm512_fmadd_ps(_mm512_set1_ps(s.low), sum, y), bias);
+      const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(integers, _mm512_set1_ps(s.step)), scale);
       const int64_t at = (row + r) * p.ldy + first - p.begin;
-      auto* wide = static_cast<float*>(p.y) + at;
-      auto* narrow = static_cast<uint16_t*>(p.y) + at;
-      const bool f32 = p.ty == DType::kF32;
-      if (e.accumulate) y = _mm512_add_ps(y, f32 ? _mm512_maskz_loadu_ps(lanes, wide) : load_bf16(lanes, narrow));
-      if (e.activation == Activation::kRelu) y = relu(y);
-      if (f32)
-        _mm512_mask_storeu_ps(wide, lanes, y);
+      const __m512 y =
+          with_epilogue(e, bias, _mm512_fmadd_ps(_mm512_set1_ps(s.low), sum, scaled), lanes, p.ty, p.y, at);
+      if (p.ty == DType::kF32)
+        _mm512_mask_storeu_ps(static_cast<float*>(p.y) + at, lanes, y);
       else
-        store_bf16(lanes, y, narrow);
+        store_bf16(lanes, y, static_cast<uint16_t*>(p.y) + at);
     }
   }
 }
