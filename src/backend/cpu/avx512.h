@@ -4,6 +4,7 @@
 // one of x in 32 registers.
 
 #include <cstdint>
+#include <limits>
 
 // GCC 12 takes the undefined operands of its own intrinsics for a mistake (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -23,23 +24,28 @@ NMT_AVX512 inline __mmask16 lanes_of(int64_t left) {
   return static_cast<__mmask16>(left >= kLanes ? 0xFFFF : left <= 0 ? 0 : (1 << left) - 1);
 }
 
-NMT_AVX512 inline __m512 load_bf16(__mmask16 lanes, const uint16_t* p) {
+// Elements of a matrix: float32, or the bits of bf16.
+NMT_AVX512 inline __m512 load(__mmask16 lanes, const float* p) { return _mm512_maskz_loadu_ps(lanes, p); }
+NMT_AVX512 inline __m512 load(__mmask16 lanes, const uint16_t* p) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p)), 16));
 }
 
-// What the epilogue makes of sums that become elements `at` .. of y, all but rounding; `bias` is theirs.
-NMT_AVX512 [[gnu::always_inline]] inline __m512 with_epilogue(const Epilogue& e, __m512 bias, __m512 sums,
-                                                              __mmask16 lanes, DType ty, const void* y, int64_t at) {
-  __m512 v = _mm512_add_ps(sums, bias);
-  if (e.accumulate)
-    v = _mm512_add_ps(v, ty == DType::kF32 ? _mm512_maskz_loadu_ps(lanes, static_cast<const float*>(y) + at)
-                                           : load_bf16(lanes, static_cast<const uint16_t*>(y) + at));
-  // NaN stays NaN, as the maximum takes the second operand then.
-  return e.activation == Activation::kRelu ? _mm512_max_ps(_mm512_setzero_ps(), v) : v;
+NMT_AVX512 inline __m512 bias_of(const Epilogue& e, int64_t column, __mmask16 lanes) {
+  return e.bias == nullptr ? _mm512_setzero_ps() : load(lanes, e.bias + column);
 }
 
-NMT_AVX512 inline __m512 bias_of(const Epilogue& e, int64_t column, __mmask16 lanes) {
-  return e.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(lanes, e.bias + column);
+// What the activation makes of all that is less.
+NMT_AVX512 inline __m512 floor_of(const Epilogue& e) {
+  return _mm512_set1_ps(e.activation == Activation::kRelu ? 0 : -std::numeric_limits<float>::infinity());
+}
+
+// What the epilogue makes of sums that become the elements at y, all but rounding; `floor` and `bias` are theirs.
+template <class Y>
+NMT_AVX512 [[gnu::always_inline]] inline __m512 with_epilogue(const Epilogue& e, __m512 floor, __m512 bias, __m512 sums,
+                                                              __mmask16 lanes, const Y* y) {
+  __m512 v = _mm512_add_ps(sums, bias);
+  if (e.accumulate) v = _mm512_add_ps(v, load(lanes, y));
+  return _mm512_max_ps(floor, v);  // the second operand where it is NaN
 }
 
 // For addresses that may lie past the end.

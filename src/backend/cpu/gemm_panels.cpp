@@ -55,6 +55,44 @@ NMT_PANELS inline __m512 multiply_add(__m512 sum, __m512i x, __m512i b) {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(b), sum);
 }
 
+// Storing some lanes costs more than storing all.
+template <bool kWhole>
+NMT_PANELS [[gnu::always_inline]] inline void store(__mmask16 lanes, __m512 v, float* y) {
+  if constexpr (kWhole)
+    _mm512_storeu_ps(y, v);
+  else
+    _mm512_mask_storeu_ps(y, lanes, v);
+}
+
+template <bool kWhole>
+NMT_PANELS [[gnu::always_inline]] inline void store(__mmask16 lanes, __m512 v, uint16_t* y) {
+  const auto rounded = (__m256i)_mm512_cvtneps_pbh(v);
+  if constexpr (kWhole)
+    _mm256_storeu_epi16(y, rounded);
+  else
+    _mm256_mask_storeu_epi16(y, lanes, rounded);
+}
+
+// The sums of a tile, of all its columns or some, become y. What the loops read is in registers first: y might be
+// where it stands.
+template <class Y, bool kWhole, int R>
+NMT_PANELS [[gnu::always_inline]] inline void finish(const Tile& t, const __m512 (&sums)[R][kVectors]) {
+  Y* const y = static_cast<Y*>(t.y);
+  const Epilogue e = t.epilogue;
+  const int64_t ldy = t.ldy, columns = t.columns;
+  const __m512 floor = floor_of(e);
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const __mmask16 lanes = kWhole ? 0xFFFF : lanes_of(columns - v * kLanes);
+    const __m512 bias = bias_of(e, v * kLanes, lanes);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      Y* const to = y + r * ldy + v * kLanes;
+      store<kWhole>(lanes, with_epilogue(e, floor, bias, sums[r][v], lanes, to), to);
+    }
+  }
+}
+
 // The loops over rows and vectors are unrolled early, else GCC keeps the sums in memory.
 template <bool kPairs, int R>
 NMT_PANELS void multiply_tile(const Tile& t) {
@@ -91,21 +129,11 @@ NMT_PANELS void multiply_tile(const Tile& t) {
       for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(t.sums + r * kPanel + v * kLanes, sums[r][v]);
     return;
   }
-  const Epilogue& e = t.epilogue;
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    const __mmask16 lanes = lanes_of(t.columns - v * kLanes);
-    const __m512 bias = bias_of(e, v * kLanes, lanes);
-#pragma GCC unroll 6
-    for (int r = 0; r < R; ++r) {
-      const int64_t at = r * t.ldy + v * kLanes;
-      const __m512 y = with_epilogue(e, bias, sums[r][v], lanes, t.ty, t.y, at);
-      if (t.ty == DType::kF32)
-        _mm512_mask_storeu_ps(static_cast<float*>(t.y) + at, lanes, y);
-      else
-        _mm256_mask_storeu_epi16(static_cast<uint16_t*>(t.y) + at, lanes, (__m256i)_mm512_cvtneps_pbh(y));
-    }
-  }
+  const bool whole = t.columns >= kPanel;
+  if (t.ty == DType::kF32)
+    whole ? finish<float, true>(t, sums) : finish<float, false>(t, sums);
+  else
+    whole ? finish<uint16_t, true>(t, sums) : finish<uint16_t, false>(t, sums);
 }
 
 // The rows of x that the next tile reads first.

@@ -18,8 +18,9 @@ using namespace avx512;
 
 int64_t block_bytes(int64_t k) { return round_up(k, 4) * kVnniColumns; }
 
+NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
 // Round to nearest even; NaN stays NaN.
-NMT_VNNI inline void store_bf16(__mmask16 lanes, __m512 v, uint16_t* p) {
+NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) {
   const __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
   const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
   const __m512i rounded =
@@ -57,24 +58,21 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* bl
 }
 
 // What sums [rows, 64] of the block that begins at `column` mean, to rows row .. of y.
+template <class Y>
 NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int64_t rows, int64_t column) {
   const Epilogue& e = p.epilogue;
+  const __m512 floor = floor_of(e);
   for (int64_t first = column; first < std::min(column + kVnniColumns, p.end); first += kLanes) {
     const __mmask16 lanes = lanes_of(p.end - first);
-    const __m512 scale = _mm512_maskz_loadu_ps(lanes, p.scale + first);
-    const __m512 sum = _mm512_maskz_loadu_ps(lanes, p.sum + first);
+    const __m512 scale = load(lanes, p.scale + first), sum = load(lanes, p.sum + first);
     const __m512 bias = bias_of(e, first - p.begin, lanes);
     for (int64_t r = 0; r < rows; ++r) {
       const RowScale& s = p.rows[row + r];
       const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kVnniColumns + first - column));
       const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(integers, _mm512_set1_ps(s.step)), scale);
-      const int64_t at = (row + r) * p.ldy + first - p.begin;
-      const __m512 y =
-          with_epilogue(e, bias, _mm512_fmadd_ps(_mm512_set1_ps(s.low), sum, scaled), lanes, p.ty, p.y, at);
-      if (p.ty == DType::kF32)
-        _mm512_mask_storeu_ps(static_cast<float*>(p.y) + at, lanes, y);
-      else
-        store_bf16(lanes, y, static_cast<uint16_t*>(p.y) + at);
+      const __m512 all = _mm512_fmadd_ps(_mm512_set1_ps(s.low), sum, scaled);
+      Y* const to = static_cast<Y*>(p.y) + (row + r) * p.ldy + first - p.begin;
+      store(lanes, with_epilogue(e, floor, bias, all, lanes, to), to);
     }
   }
 }
@@ -101,6 +99,7 @@ void vnni_multiply(const VnniProduct& p) {
   check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
   static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                            multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
+  const auto finish_tile = p.ty == DType::kF32 ? finish<float> : finish<uint16_t>;
   alignas(64) int32_t sums[kTileRows * kVnniColumns];
   const int64_t fours = round_up(p.k, 4) / 4;
   for (int64_t column = p.begin; column < p.end; column += kVnniColumns)
@@ -108,7 +107,7 @@ void vnni_multiply(const VnniProduct& p) {
       const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
       kProducts[static_cast<size_t>(rows - 1)](p.q + row * fours * 4, fours,
                                                p.packed + column / kVnniColumns * block_bytes(p.k), sums);
-      finish(p, sums, row, rows, column);
+      finish_tile(p, sums, row, rows, column);
     }
 }
 
