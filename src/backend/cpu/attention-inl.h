@@ -33,6 +33,7 @@ constexpr int64_t row_length(int64_t n) { return round_up(n) % 128 == 0 ? round_
 // With a window no more than it has positions: the block's queries together see few keys that not all of them see.
 inline int64_t query_block(int64_t queries, int64_t keys, const KeyMask& mask) {
   constexpr int64_t kScores = 8192, kFewest = 24;
+  if (queries <= kFewest) return queries;
   int64_t most = std::max(kFewest, kScores / std::max<int64_t>(1, round_up(keys)));
   if (mask.window > 0) most = std::min(most, std::max<int64_t>(kFewest, mask.window));
   const int64_t blocks = std::max<int64_t>(1, divide_up(queries, most));

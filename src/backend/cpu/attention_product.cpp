@@ -22,6 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int kAccumulators = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 constexpr int kMaxRows = 8;  // a pointer each
 constexpr int kMaxVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+constexpr int kAccumulatorRows[] = {kAccumulators, kAccumulators / 2, kAccumulators / 3, kAccumulators / 4};
 
 template <int kRows, int kVectors>
 void block(int64_t depth, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_column, const float* HWY_RESTRICT b,
@@ -72,6 +73,23 @@ constexpr std::array<Block, kMaxRows> blocks_of() {
           block_of<5, kVectors>(), block_of<6, kVectors>(), block_of<7, kVectors>(), block_of<8, kVectors>()};
 }
 
+// n cut into as few parts as none is larger than `most`, nearly equal: 9 by 8 are 5 and 4. Most often it is one:
+// without a division, which takes longer than many a sentence's sums.
+class Parts {
+ public:
+  Parts(int64_t n, int64_t most) : size_(n) {
+    if (n <= most) return;
+    const int64_t parts = divide_up(n, most);
+    size_ = n / parts;
+    larger_ = n % parts;
+  }
+  int64_t size(int64_t part) const { return size_ + (part < larger_); }
+  int64_t largest() const { return size(0); }
+
+ private:
+  int64_t size_, larger_ = 0;  // so many parts have one more
+};
+
 }  // namespace
 
 void multiply_small(const SmallProduct& p) {
@@ -85,23 +103,23 @@ void multiply_small(const SmallProduct& p) {
   };
   if (p.rows == 0 || p.vectors == 0) return;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
-  // Even blocks: 9 rows are 5 and 4, five vectors 3 and 2.
-  const int64_t widest = divide_up(p.vectors, divide_up(p.vectors, kMaxVectors));
-  const int64_t max_rows = std::min<int64_t>(kMaxRows, kAccumulators / widest);
-  const int64_t row_blocks = divide_up(p.rows, max_rows);
-  for (int64_t i = 0; i < row_blocks; ++i) {
-    const int64_t begin = p.rows * i / row_blocks, end = p.rows * (i + 1) / row_blocks;
+  const int64_t widest = Parts(p.vectors, kMaxVectors).largest();
+  const Parts row_parts(p.rows, std::min<int64_t>(kMaxRows, kAccumulatorRows[widest - 1]));
+  for (int64_t begin = 0, i = 0; begin < p.rows; ++i) {
+    const int64_t rows = row_parts.size(i), end = begin + rows;
     int64_t first = 0, last = p.depth, vectors = p.vectors;
     if (p.triangle == Triangle::kOutput) vectors = std::min(vectors, divide_up(p.diagonal + end, lanes));
     if (p.triangle == Triangle::kLower) last = std::min(last, p.diagonal + end);
     if (p.triangle == Triangle::kUpper) first = std::clamp<int64_t>(begin - p.diagonal, 0, last);
-    const int64_t panels = divide_up(vectors, widest);
-    for (int64_t j = 0; j < panels; ++j) {
-      const int64_t n = vectors * j / panels, width = vectors * (j + 1) / panels - n;
-      kBlocks[width - 1][end - begin - 1](last - first, p.a + begin * p.a_row + first * p.a_column, p.a_row, p.a_column,
-                                          p.b + first * p.b_row + n * lanes, p.b_row, p.c + begin * p.c_row + n * lanes,
-                                          p.c_row, p.add);
+    const Parts panels(vectors, widest);
+    for (int64_t n = 0, j = 0; n < vectors; ++j) {
+      const int64_t width = panels.size(j);
+      kBlocks[width - 1][rows - 1](last - first, p.a + begin * p.a_row + first * p.a_column, p.a_row, p.a_column,
+                                   p.b + first * p.b_row + n * lanes, p.b_row, p.c + begin * p.c_row + n * lanes,
+                                   p.c_row, p.add);
+      n += width;
     }
+    begin = end;
   }
 }
 
