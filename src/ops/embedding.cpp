@@ -1,7 +1,6 @@
 #include "ops/embedding.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
 #include "graph/runtime.h"
@@ -51,15 +50,18 @@ std::vector<Spec> EmbedGradient::infer(std::span<const Spec> in) const {
 }
 
 int64_t EmbedGradient::scratch(std::span<const Spec> in) const {
-  return in[1].shape[0] * static_cast<int64_t>(sizeof(int32_t));
+  return in[1].shape[0] * static_cast<int64_t>(sizeof(uint64_t) + sizeof(int32_t));
 }
 
 void EmbedGradient::cpu(const Launch& l) const {
   const int64_t rows = l.in[1].elements(), width = l.in[0].shape()[1];
   const auto* ids = l.in[1].as<int32_t>();
-  std::span order(reinterpret_cast<int32_t*>(l.scratch), static_cast<size_t>(rows));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return ids[a] < ids[b]; });
+  // Rows by rising id, equal ones in their order: sorted as numbers, of id + 1 (-1 is none) and row.
+  const std::span keys(reinterpret_cast<uint64_t*>(l.scratch), static_cast<size_t>(rows));
+  const std::span order(reinterpret_cast<int32_t*>(keys.data() + rows), keys.size());
+  for (size_t r = 0; r < keys.size(); ++r) keys[r] = static_cast<uint64_t>(ids[r] + 1) << 32 | r;
+  std::ranges::sort(keys);
+  for (size_t r = 0; r < keys.size(); ++r) order[r] = static_cast<int32_t>(keys[r]);
   // Tasks begin where a new id does, so that each owns its rows of the table.
   constexpr int64_t kRows = 64;
   std::vector<int64_t> borders{0};
