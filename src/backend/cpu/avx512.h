@@ -1,7 +1,7 @@
 #pragma once
 
-// What our products share on processors with AVX-512. A tile of y is 6 rows of 64 columns: 24 sums, 4 vectors of B and
-// one of x in 32 registers.
+// What our products share on processors with AVX-512. A tile of y is 6 rows of a panel's 64 columns: 24 sums, 4 vectors
+// of B and one of x in 32 registers.
 
 #include <cstdint>
 #include <limits>
@@ -10,13 +10,13 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/product_parts.h"
 
 #define NMT_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 namespace nmt::cpu::avx512 {
 
-inline constexpr int kLanes = 16, kTileRows = 6, kTileColumns = 64, kVectors = kTileColumns / kLanes;
+inline constexpr int kLanes = 16, kTileRows = 6, kVectors = kPanel / kLanes;
 inline constexpr int64_t kLine = 64;  // bytes of the cache
 
 // The lanes of the `left` columns that are left, of which there may be more or none.

@@ -42,9 +42,9 @@ bool has_fast_bf16() {
 namespace {
 
 // Packs B [k, n], the columns in parallel where the layout allows.
-void pack_columns(ThreadPool& pool, DType t, int64_t n, int64_t k, DType from, const void* w, int64_t row,
-                  int64_t column, std::byte* packed) {
-  const PackedLayout layout(t, n, k);
+void pack_columns(ThreadPool& pool, const PackedLayout& layout, DType from, const void* w, int64_t row, int64_t column,
+                  std::byte* packed) {
+  const int64_t n = layout.n();
   pool.parallel_for(n, layout.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
     layout.pack(begin, end, from, offset(w, begin * column, from), row, column, packed);
   });
@@ -53,13 +53,11 @@ void pack_columns(ThreadPool& pool, DType t, int64_t n, int64_t k, DType from, c
 }  // namespace
 
 void PackedMatrix::pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed) {
-  dtype_ = t;
-  n_ = n;
-  k_ = k;
   check(t != DType::kI8 || !transposed, "int8 weights have no gradients");
+  layout_ = PackedLayout(t, n, k);
   if (t == DType::kI8) return pack_int8(pool, w);
-  data_.resize(static_cast<size_t>(PackedLayout(t, n, k).bytes()));
-  pack_columns(pool, t, n, k, DType::kF32, w, transposed ? n : 1, transposed ? 1 : k, data_.data());
+  data_.resize(static_cast<size_t>(layout_.bytes()));
+  pack_columns(pool, layout_, DType::kF32, w, transposed ? n : 1, transposed ? 1 : k, data_.data());
 }
 
 int64_t PackedMatrix::bytes() const { return static_cast<int64_t>(data_.size() + scales_.size() * sizeof(float)); }
@@ -71,22 +69,20 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, cons
   if (m == 0 || n == 0) return;
   if (t == DType::kI8) return multiply_int8(pool, b, m, tx, x, ty, y, e);
   check(tx == t, "a product of {} and {}", name_of(tx), name_of(t));
-  const PackedLayout layout(t, n, k);
-  const bool by_columns = m < kManyRows && n >= 2 * kTaskColumns && layout.has_panels();
+  const bool by_columns = m < kManyRows && n >= 2 * kTaskColumns && b.layout().has_panels();
   const int64_t columns = by_columns ? kTaskColumns : n,
                 rows = by_columns || m >= kManyRows ? kRowBlock : std::max<int64_t>(16, round_up(m / 4, 16));
   const int64_t panels = divide_up(n, columns);
   pool.parallel_for(panels * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
     const int64_t begin = task % panels * columns, first = task / panels * rows;
-    layout.multiply(begin, std::min(begin + columns, n), std::min(rows, m - first), offset(x, first * k, t), b.data(),
-                    ty, offset(y, first * n + begin, ty), n,
-                    {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});
+    b.layout().multiply(begin, std::min(begin + columns, n), std::min(rows, m - first), offset(x, first * k, t),
+                        b.data(), ty, offset(y, first * n + begin, ty), n,
+                        {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});
   });
 }
 
 int64_t column_block(const PackedMatrix& b, int64_t wanted) {
-  const bool panels = b.dtype() == DType::kI8 ? int8_has_panels(b) : PackedLayout(b.dtype(), b.n(), b.k()).has_panels();
-  return panels ? round_up(wanted, 64) : b.n();
+  return b.layout().has_panels() ? round_up(wanted, kPanel) : b.n();
 }
 
 void Operand::assign(const PackedMatrix& b, int64_t m, DType tx, const void* x) {
@@ -101,8 +97,7 @@ void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, const Ope
                     float* y) {
   if (m == 0 || begin == end) return;
   if (b.dtype() == DType::kI8) return multiply_block_int8(b, begin, end, x.bytes_, x.scales_, row, m, y);
-  PackedLayout(b.dtype(), b.n(), b.k())
-      .multiply(begin, end, m, offset(x.x_, row * b.k(), b.dtype()), b.data(), DType::kF32, y, end - begin);
+  b.layout().multiply(begin, end, m, offset(x.x_, row * b.k(), b.dtype()), b.data(), DType::kF32, y, end - begin);
 }
 
 namespace {

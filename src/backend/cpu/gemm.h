@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/products.h"
 #include "base/aligned.h"
 #include "base/thread_pool.h"
 #include "tensor/dtype.h"
@@ -14,8 +15,6 @@
 // of threads. Activations are kF32 or kBF16; the products of a weight are computed in its packed type: kF32, kBF16
 // (accumulated in float32), or kI8 (in int32).
 namespace nmt::cpu {
-
-enum class Activation : uint8_t { kNone, kRelu };
 
 bool has_bf16();       // oneDNN multiplies bf16 from AVX-512 on
 bool has_fast_bf16();  // faster than float32
@@ -33,27 +32,21 @@ class PackedMatrix {
   // Throws UserError where K is so large that sums of products of bytes overflow.
   void pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed);
 
-  int64_t n() const { return n_; }
-  int64_t k() const { return k_; }
-  DType dtype() const { return dtype_; }
+  const PackedLayout& layout() const { return layout_; }
+  int64_t n() const { return layout_.n(); }
+  int64_t k() const { return layout_.k(); }
+  DType dtype() const { return layout_.dtype(); }
   int64_t bytes() const;
   const std::byte* data() const { return data_.data(); }
-  const float* column_scales() const { return scales_.data(); }     // kI8: [N]
-  const float* column_sums() const { return scales_.data() + n_; }  // kI8: scale * sum_k b[k] of each column, [N]
+  const float* column_scales() const { return scales_.data(); }      // kI8: [N]
+  const float* column_sums() const { return scales_.data() + n(); }  // kI8: scale * sum_k b[k] of each column, [N]
 
  private:
   void pack_int8(ThreadPool& pool, const float* w);
 
-  DType dtype_ = DType::kF32;
-  int64_t n_ = 0, k_ = 0;
+  PackedLayout layout_;
   AlignedBytes data_;
   std::vector<float> scales_;  // of columns, then their sums
-};
-
-struct Epilogue {
-  const float* bias = nullptr;  // [N], added to each row
-  Activation activation = Activation::kNone;
-  bool accumulate = false;  // y += instead of y =
 };
 
 // y [m, N] (dtype ty) = activation(x [m, K] * B + bias); x is of dtype tx: B's, or for a B of kI8 kF32 or kBF16.

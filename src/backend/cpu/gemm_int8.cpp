@@ -16,14 +16,11 @@ constexpr int64_t kTileColumns = 2048;  // of them
 constexpr int64_t kQuantisedRows = 16;  // rows of x that one task makes bytes of
 constexpr int64_t kLongestSum = INT32_MAX / (255 * 127);
 
-// Our own products where the processor has VNNI; oneDNN's where it has AMX or neither.
-bool is_vnni() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) && !onednn_has(dnnl::cpu_isa::avx512_core_amx); }
-
 // Without VNNI, AVX2 and AVX-512 add two products up in 16 bits: bytes of 7 bits do not saturate there.
 int levels() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) ? 255 : 127; }
 
 // Bytes that a row of x takes.
-int64_t row_bytes(int64_t k) { return is_vnni() ? round_up(k, 4) : k; }
+int64_t row_bytes(int64_t k) { return has_vnni_products() ? round_up(k, 4) : k; }
 
 struct Quantised {
   const uint8_t* q;
@@ -36,33 +33,28 @@ struct Quantised {
 void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, const Quantised& x, DType ty,
                       void* y, int64_t ldy, const Epilogue& e) {
   const float *scale = b.column_scales(), *sum = b.column_sums();
-  if (is_vnni()) return vnni_multiply({m, b.k(), begin, end, x.q, x.scales, b.data(), scale, sum, ty, y, ldy, e});
+  if (has_vnni_products())
+    return vnni_multiply({m, b.k(), begin, end, x.q, x.scales, b.data(), scale, sum, ty, y, ldy, e});
   const int64_t width = end - begin;
   auto* sums = reinterpret_cast<int32_t*>(thread_scratch(static_cast<size_t>(m * width) * sizeof(int32_t)));
-  PackedLayout(DType::kI8, b.n(), b.k()).multiply(begin, end, m, x.q, b.data(), DType::kI32, sums, width);
+  b.layout().multiply(begin, end, m, x.q, b.data(), DType::kI32, sums, width);
   dequantise(ty, m, width, sums, x.scales, scale + begin, sum + begin, e.bias, e.activation == Activation::kRelu,
              e.accumulate, y, ldy);
 }
 
 }  // namespace
 
-bool int8_has_panels(const PackedMatrix& b) { return is_vnni() || PackedLayout(DType::kI8, b.n(), b.k()).has_panels(); }
-
 void PackedMatrix::pack_int8(ThreadPool& pool, const float* w) {
-  require(k_ <= kLongestSum,
-          "a layer of {} inputs is too wide for products of bytes, of {} at most: use float32 or bf16", k_,
-          kLongestSum);
-  scales_.resize(static_cast<size_t>(2 * n_));
-  const bool vnni = is_vnni();
-  data_.resize(static_cast<size_t>(vnni ? vnni_bytes(n_, k_) : PackedLayout(DType::kI8, n_, k_).bytes()));
-  pool.parallel_for(n_, int8_has_panels(*this) ? kTaskColumns : n_, [&](int64_t begin, int64_t end) {
-    auto* q = reinterpret_cast<int8_t*>(thread_scratch(static_cast<size_t>((end - begin) * k_)));
+  const int64_t n = layout_.n(), k = layout_.k();
+  require(k <= kLongestSum,
+          "a layer of {} inputs is too wide for products of bytes, of {} at most: use float32 or bf16", k, kLongestSum);
+  scales_.resize(static_cast<size_t>(2 * n));
+  data_.resize(static_cast<size_t>(layout_.bytes()));
+  pool.parallel_for(n, layout_.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
+    auto* q = reinterpret_cast<int8_t*>(thread_scratch(static_cast<size_t>((end - begin) * k)));
     float* scale = scales_.data() + begin;
-    quantise_weight({0, end - begin}, k_, w + begin * k_, q, scale, scale + n_);
-    if (vnni)
-      vnni_pack(begin, end, k_, q, data_.data());
-    else
-      PackedLayout(DType::kI8, n_, k_).pack(begin, end, DType::kI8, q, 1, k_, data_.data());
+    quantise_weight({0, end - begin}, k, w + begin * k, q, scale, scale + n);
+    layout_.pack(begin, end, DType::kI8, q, 1, k, data_.data());
   });
 }
 
@@ -88,7 +80,7 @@ void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx,
   // Tasks for several cores, also where n is small; few where m is.
   const int64_t n = b.n();
   const int64_t rows = std::min(m, kRowBlock), wanted = std::min(kTile / rows, round_up(n, 256) / 4);
-  const int64_t columns = int8_has_panels(b) ? round_up(std::min(wanted, kTileColumns), 64) : n;
+  const int64_t columns = b.layout().has_panels() ? round_up(std::min(wanted, kTileColumns), kPanel) : n;
   const int64_t panels = divide_up(n, columns);
   pool.parallel_for(panels * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
     const int64_t column = task % panels * columns, row = task / panels * rows;

@@ -8,9 +8,6 @@
 // The products of gemm.h with a B of kI8; see there.
 namespace nmt::cpu {
 
-// Whether columns of B that begin at a multiple of 64 can be packed and multiplied apart; else only all of them.
-bool int8_has_panels(const PackedMatrix& b);
-
 // x [m, K] as the products read it, made by the pool's threads or, without one, by the calling thread: a row's bytes
 // after the other's (of gemm_vnni.h's products a multiple of 4 each, zero from K on), and their scales [m].
 void quantise_int8(ThreadPool* pool, const PackedMatrix& b, int64_t m, DType tx, const void* x,

@@ -25,7 +25,6 @@ int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_
 namespace {
 
 using namespace avx512;
-static_assert(kPanel == kTileColumns);
 
 constexpr int64_t kBlockRows = 256;  // rows of x that a panel meets before the next one
 constexpr int64_t kSteps = 512;      // of a panel that are multiplied at a time: it stays in L2
@@ -39,7 +38,7 @@ struct Tile {
   int64_t steps;
   const std::byte* b;
   bool first_steps, last_steps;  // whether the sums begin with zeros, and end in y; else in `sums`
-  float* sums;                   // [rows, kTileColumns]
+  float* sums;                   // [rows, kPanel]
   int64_t columns;
   DType ty;
   void* y;

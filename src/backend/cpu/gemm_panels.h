@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/product_parts.h"
+#include "tensor/dtype.h"
 
 // Products of float32 and of bf16 on processors with AVX512-BF16, which multiplies and adds pairs of bf16. oneDNN's are
 // as fast once their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and
@@ -17,10 +18,9 @@ bool has_panel_products(DType t, int64_t k);
 
 inline constexpr int64_t kStepBytes = 4;
 
-// Columns of B [k, n] that stand together, step by step. Zeros fill up n to a multiple of these, k until a column has
-// whole lines of 64 bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a. (products.h counts on these sizes for
-// all of oneDNN's layouts in panels, BA16a64b4a of bytes among them.)
-inline constexpr int64_t kPanel = 64;
+// Bytes of kPanel columns of B [k, n], step by step. Zeros fill up n to a multiple of these, k until a column has whole
+// lines of 64 bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a. (products.cpp counts on these sizes for all
+// of oneDNN's layouts in panels, BA16a64b4a of bytes among them.)
 int64_t panel_bytes(DType t, int64_t k);
 
 // Packs columns [begin, end), begin a multiple of kPanel, of B [k, n]: x [rows, end - begin] with the row stride ldx,

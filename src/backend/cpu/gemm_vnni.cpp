@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backend/cpu/avx512.h"
+#include "backend/cpu/onednn.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -12,11 +13,16 @@
 #define NMT_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 
 namespace nmt::cpu {
+
+bool has_vnni_products() {
+  return onednn_has(dnnl::cpu_isa::avx512_core_vnni) && !onednn_has(dnnl::cpu_isa::avx512_core_amx);
+}
+
 namespace {
 
 using namespace avx512;
 
-int64_t block_bytes(int64_t k) { return round_up(k, 4) * kVnniColumns; }
+int64_t block_bytes(int64_t k) { return round_up(k, 4) * kPanel; }
 
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
 // Round to nearest even; NaN stays NaN.
@@ -54,7 +60,7 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* bl
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) _mm512_store_si512(to + r * kVnniColumns + v * kLanes, sums[r][v]);
+    for (int v = 0; v < kVectors; ++v) _mm512_store_si512(to + r * kPanel + v * kLanes, sums[r][v]);
 }
 
 // What sums [rows, 64] of the block that begins at `column` mean, to rows row .. of y.
@@ -62,13 +68,13 @@ template <class Y>
 NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int64_t rows, int64_t column) {
   const Epilogue& e = p.epilogue;
   const __m512 floor = floor_of(e);
-  for (int64_t first = column; first < std::min(column + kVnniColumns, p.end); first += kLanes) {
+  for (int64_t first = column; first < std::min(column + kPanel, p.end); first += kLanes) {
     const __mmask16 lanes = lanes_of(p.end - first);
     const __m512 scale = load(lanes, p.scale + first), sum = load(lanes, p.sum + first);
     const __m512 bias = bias_of(e, first - p.begin, lanes);
     for (int64_t r = 0; r < rows; ++r) {
       const RowScale& s = p.rows[row + r];
-      const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kVnniColumns + first - column));
+      const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kPanel + first - column));
       const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(integers, _mm512_set1_ps(s.step)), scale);
       const __m512 all = _mm512_fmadd_ps(_mm512_set1_ps(s.low), sum, scaled);
       Y* const to = static_cast<Y*>(p.y) + (row + r) * p.ldy + first - p.begin;
@@ -79,18 +85,18 @@ NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int
 
 }  // namespace
 
-int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kVnniColumns) / kVnniColumns * block_bytes(k); }
+int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kPanel) / kPanel * block_bytes(k); }
 
 void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
   if (k == 0) return;
-  for (int64_t column = begin; column < end; column += kVnniColumns) {
-    std::byte* block = packed + column / kVnniColumns * block_bytes(k);
-    const int64_t columns = std::min(kVnniColumns, end - column);
-    if (columns < kVnniColumns || k % 4 != 0) std::memset(block, 0, static_cast<size_t>(block_bytes(k)));
+  for (int64_t column = begin; column < end; column += kPanel) {
+    std::byte* block = packed + column / kPanel * block_bytes(k);
+    const int64_t columns = std::min(kPanel, end - column);
+    if (columns < kPanel || k % 4 != 0) std::memset(block, 0, static_cast<size_t>(block_bytes(k)));
     for (int64_t c = 0; c < columns; ++c) {
       const int8_t* from = q + (column - begin + c) * k;
       for (int64_t i = 0; i < k; i += 4)
-        std::memcpy(block + i * kVnniColumns + c * 4, from + i, static_cast<size_t>(std::min<int64_t>(4, k - i)));
+        std::memcpy(block + i * kPanel + c * 4, from + i, static_cast<size_t>(std::min<int64_t>(4, k - i)));
     }
   }
 }
@@ -100,13 +106,13 @@ void vnni_multiply(const VnniProduct& p) {
   static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                            multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
   const auto finish_tile = p.ty == DType::kF32 ? finish<float> : finish<uint16_t>;
-  alignas(64) int32_t sums[kTileRows * kVnniColumns];
+  alignas(64) int32_t sums[kTileRows * kPanel];
   const int64_t fours = round_up(p.k, 4) / 4;
-  for (int64_t column = p.begin; column < p.end; column += kVnniColumns)
+  for (int64_t column = p.begin; column < p.end; column += kPanel)
     for (int64_t row = 0; row < p.m; row += kTileRows) {
       const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
       kProducts[static_cast<size_t>(rows - 1)](p.q + row * fours * 4, fours,
-                                               p.packed + column / kVnniColumns * block_bytes(p.k), sums);
+                                               p.packed + column / kPanel * block_bytes(p.k), sums);
       finish_tile(p, sums, row, rows, column);
     }
 }

@@ -11,6 +11,7 @@
 #include <omp.h>
 
 #include "backend/cpu/gemm_panels.h"
+#include "backend/cpu/gemm_vnni.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/scratch.h"
@@ -163,17 +164,24 @@ std::byte* thread_scratch(size_t bytes) {
 }
 
 // oneDNN chooses for a full block of rows.
-PackedLayout::PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k), own_(has_panel_products(t, k)) {
-  if (n > 0 && k > 0 && !own_)
+PackedLayout::PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k) {
+  if (has_panel_products(t, k))
+    kind_ = Kind::kPanels;
+  else if (t == DType::kI8 && has_vnni_products())
+    kind_ = Kind::kVnni;
+  else if (n > 0 && k > 0)
     product_ = packed_products().get(packed_key(kRowBlock, n, k, t, t == DType::kI8 ? DType::kI32 : t, {}, false));
 }
 
 int64_t PackedLayout::bytes() const {
-  if (own_) return offset_of(round_up(n_, kPanel));
+  if (kind_ == Kind::kPanels) return offset_of(round_up(n_, kPanel));
+  if (kind_ == Kind::kVnni) return vnni_bytes(n_, k_);
   return product_ == nullptr ? 0 : static_cast<int64_t>(product_->w.get_size());
 }
 
-bool PackedLayout::has_panels() const { return own_ || (product_ != nullptr && product_->panel != Tag::undef); }
+bool PackedLayout::has_panels() const {
+  return kind_ != Kind::kOneDnn || (product_ != nullptr && product_->panel != Tag::undef);
+}
 
 int64_t PackedLayout::offset_of(int64_t column) const { return column / kPanel * panel_bytes(t_, k_); }
 
@@ -181,10 +189,14 @@ void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, i
                         std::byte* packed) const {
   if (begin == end || k_ == 0) return;
   check(has_panels() || (begin == 0 && end == n_), "a layout without panels");
+  if (kind_ == Kind::kVnni) {
+    check(from == DType::kI8 && row == 1 && column == k_, "bytes are packed column by column");
+    return vnni_pack(begin, end, k_, static_cast<const int8_t*>(w), packed);
+  }
   const dnnl::memory::desc plain({k_, end - begin}, onednn_type(from), dnnl::memory::dims{row, column});
   const Tag own = t_ == DType::kF32 ? Tag::BA16a64b : Tag::BA16a64b2a;
-  const auto layout =
-      has_panels() ? dnnl::memory::desc({k_, end - begin}, onednn_type(t_), own_ ? own : product_->panel) : product_->w;
+  const Tag panels = kind_ == Kind::kPanels ? own : product_->panel;
+  const auto layout = has_panels() ? dnnl::memory::desc({k_, end - begin}, onednn_type(t_), panels) : product_->w;
   auto& engine = onednn_engine();
   auto& stream = thread_stream();
   dnnl::memory source(plain, engine, const_cast<void*>(w)), target(layout, engine, packed + offset_of(begin));
@@ -193,7 +205,7 @@ void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, i
 
 void PackedLayout::pack_rows(int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
                              std::byte* packed) const {
-  if (own_) return pack_panels(t_, begin, end, k_, rows, x, ldx, packed);
+  if (kind_ == Kind::kPanels) return pack_panels(t_, begin, end, k_, rows, x, ldx, packed);
   if (rows == k_) return pack(begin, end, t_, x, ldx, 1, packed);
   const int64_t columns = end - begin;
   thread_local Scratch scratch;
@@ -230,10 +242,11 @@ void multiply_nothing(int64_t m, int64_t n, DType ty, void* y, const Epilogue& e
 // wants rows of y without gaps.
 void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty,
                             void* y, int64_t ldy, const Epilogue& e) const {
+  check(kind_ != Kind::kVnni, "products of bytes have scales");
   const int64_t n = end - begin;
   const bool panel = n != n_;
   check(!panel || has_panels(), "a layout without panels");
-  if (own_ && k_ > 0) {
+  if (kind_ == Kind::kPanels && k_ > 0) {
     const int64_t row = k_ * static_cast<int64_t>(size_of(t_)) / kStepBytes;
     return multiply_panels({t_, m, n, k_, x, row, 1, packed + offset_of(begin), ty, y, ldy, e});
   }
@@ -276,7 +289,7 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
 void PackedLayout::multiply_transposed(int64_t rows, int64_t m, const void* x, int64_t ldx, const std::byte* packed,
                                        float* y, bool accumulate) const {
   std::byte* columns = thread_scratch(static_cast<size_t>(m * k_) * size_of(t_));
-  if (own_) {
+  if (kind_ == Kind::kPanels) {
     columns_by_steps(t_, m, k_, rows, x, ldx, columns);
     return multiply_panels({t_, m, n_, k_, columns, 1, m, packed, DType::kF32, y, n_, {.accumulate = accumulate}});
   }

@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/product_parts.h"
+#include "tensor/dtype.h"
 
 // Matrix products in the calling thread, what the parallel ones of gemm.h are made of: those of gemm_panels.h on
-// processors that have them, else oneDNN's.
+// processors that have them, else oneDNN's. (Those of bytes on processors that have gemm_vnni.h's: see gemm_int8.h.)
 namespace nmt::cpu {
 
 inline constexpr int64_t kRowBlock = 256;     // rows of y that one task computes: near the best rate, x stays in L2
@@ -14,14 +16,18 @@ inline constexpr int64_t kTaskColumns = 256;  // columns of B that one task comp
 
 struct Product;  // a oneDNN primitive
 
-// The layout of B [k, n] for products y [m, n] = x [m, k] * B: our panels, or what oneDNN wants. Elements of B are of
-// dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32.
+// The layout of B [k, n] for products y [m, n] = x [m, k] * B: our panels, those of VNNI, or what oneDNN wants.
+// Elements of B are of dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32.
 class PackedLayout {
  public:
+  PackedLayout() = default;  // of nothing
   PackedLayout(DType t, int64_t n, int64_t k);
 
+  DType dtype() const { return t_; }
+  int64_t n() const { return n_; }
+  int64_t k() const { return k_; }
   int64_t bytes() const;
-  // Whether columns from a multiple of 64 on can be packed and multiplied apart; else only all of them.
+  // Whether columns from a multiple of kPanel on can be packed and multiplied apart; else only all of them.
   bool has_panels() const;
 
   // Packs columns [begin, end) of plain elements of dtype `from`; w points at row 0 of column `begin` and has these
@@ -31,6 +37,7 @@ class PackedLayout {
   // The same of x [rows, end - begin] of dtype t with the row stride ldx; B's other rows are zeros.
   void pack_rows(int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx, std::byte* packed) const;
 
+  // Not of VNNI's panels, of which gemm_vnni.h has the products.
   // y [m, end - begin] of dtype ty with the row stride ldy = the epilogue of x * columns [begin, end); the bias is that
   // of column `begin`.
   void multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty, void* y,
@@ -42,10 +49,12 @@ class PackedLayout {
  private:
   int64_t offset_of(int64_t column) const;  // bytes before a panel
 
-  DType t_;
-  int64_t n_, k_;
-  bool own_;                                // the panels of gemm_panels.h
-  std::shared_ptr<const Product> product_;  // of oneDNN, with its layout; none for our panels, or where B is empty
+  enum class Kind : uint8_t { kPanels, kVnni, kOneDnn };  // those of gemm_panels.h, of gemm_vnni.h
+
+  DType t_ = DType::kF32;
+  int64_t n_ = 0, k_ = 0;
+  Kind kind_ = Kind::kOneDnn;
+  std::shared_ptr<const Product> product_;  // of oneDNN, with its layout; none where B is empty
 };
 
 // Memory of the calling thread, aligned to 64 bytes; what is in it lasts until the next call.
