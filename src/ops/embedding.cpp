@@ -56,7 +56,8 @@ int64_t EmbedGradient::scratch(std::span<const Spec> in) const {
 void EmbedGradient::cpu(const Launch& l) const {
   const int64_t rows = l.in[1].elements(), width = l.in[0].shape()[1];
   const auto* ids = l.in[1].as<int32_t>();
-  // Rows by rising id, equal ones in their order: sorted as numbers, of id + 1 (-1 is none) and row.
+  // Rows by rising id, equal ones in their order: sorted as numbers, of id + 1 and row. Where negative ids, of no
+  // token, come does not matter.
   const std::span keys(reinterpret_cast<uint64_t*>(l.scratch), static_cast<size_t>(rows));
   const std::span order(reinterpret_cast<int32_t*>(keys.data() + rows), keys.size());
   for (size_t r = 0; r < keys.size(); ++r) keys[r] = static_cast<uint64_t>(ids[r] + 1) << 32 | r;

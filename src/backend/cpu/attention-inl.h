@@ -36,8 +36,7 @@ inline int64_t query_block(int64_t queries, int64_t keys, const KeyMask& mask) {
   if (queries <= kFewest) return queries;
   int64_t most = std::max(kFewest, kScores / std::max<int64_t>(1, round_up(keys)));
   if (mask.window > 0) most = std::min(most, std::max<int64_t>(kFewest, mask.window));
-  const int64_t blocks = std::max<int64_t>(1, divide_up(queries, most));
-  return divide_up(queries, blocks);
+  return divide_up(queries, divide_up(queries, most));
 }
 
 // A (sentence, head): first rows, numbers of rows, and the element of its first weight for dropout.

@@ -54,6 +54,7 @@ void attend(const Attention& a, const Item& item, const T* q, const T* k, const 
 
 void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                const void* v, void* out, float* logsumexp) {
+  if (item_begin == item_end) return;
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     Item item(a, item_begin);

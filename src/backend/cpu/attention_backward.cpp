@@ -71,6 +71,7 @@ void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) 
 
 void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                         const void* v, const float* logsumexp, const void* dout, void* dq, void* dk, void* dv) {
+  if (item_begin == item_end) return;
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     const auto of = [&](const Item& item) -> Gradients<T> {

@@ -22,6 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int kAccumulators = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 constexpr int kMaxRows = 8;  // a pointer each
 constexpr int kMaxVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+// By vectors of a block, less one: the rows whose sums there is room for.
 constexpr int kAccumulatorRows[] = {kAccumulators, kAccumulators / 2, kAccumulators / 3, kAccumulators / 4};
 
 template <int kRows, int kVectors>
@@ -73,8 +74,8 @@ constexpr std::array<Block, kMaxRows> blocks_of() {
           block_of<5, kVectors>(), block_of<6, kVectors>(), block_of<7, kVectors>(), block_of<8, kVectors>()};
 }
 
-// n cut into as few parts as none is larger than `most`, nearly equal: 9 by 8 are 5 and 4. Most often it is one:
-// without a division, which takes longer than many a sentence's sums.
+// n cut into the fewest parts that are no larger than `most`, nearly equal: with 8 at most, 9 are 5 and 4. Most often
+// it is one part, which needs no division: divisions took longer than many a sentence's sums.
 class Parts {
  public:
   Parts(int64_t n, int64_t most) : size_(n) {

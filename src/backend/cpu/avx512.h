@@ -34,18 +34,19 @@ NMT_AVX512 inline __m512 bias_of(const Epilogue& e, int64_t column, __mmask16 la
   return e.bias == nullptr ? _mm512_setzero_ps() : load(lanes, e.bias + column);
 }
 
-// What the activation makes of all that is less.
+// The least that the activation makes of a sum.
 NMT_AVX512 inline __m512 floor_of(const Epilogue& e) {
   return _mm512_set1_ps(e.activation == Activation::kRelu ? 0 : -std::numeric_limits<float>::infinity());
 }
 
-// What the epilogue makes of sums that become the elements at y, all but rounding; `floor` and `bias` are theirs.
+// What the epilogue makes of sums that become the elements at y, all but rounding; `floor` and `bias` are theirs. NaN
+// stays NaN.
 template <class Y>
 NMT_AVX512 [[gnu::always_inline]] inline __m512 with_epilogue(const Epilogue& e, __m512 floor, __m512 bias, __m512 sums,
                                                               __mmask16 lanes, const Y* y) {
   __m512 v = _mm512_add_ps(sums, bias);
   if (e.accumulate) v = _mm512_add_ps(v, load(lanes, y));
-  return _mm512_max_ps(floor, v);  // the second operand where it is NaN
+  return _mm512_max_ps(floor, v);  // where one is NaN, the second
 }
 
 // For addresses that may lie past the end.

@@ -39,25 +39,15 @@ bool has_fast_bf16() {
   return __builtin_cpu_supports("amx-bf16") || (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd"));
 }
 
-namespace {
-
-// Packs B [k, n], the columns in parallel where the layout allows.
-void pack_columns(ThreadPool& pool, const PackedLayout& layout, DType from, const void* w, int64_t row, int64_t column,
-                  std::byte* packed) {
-  const int64_t n = layout.n();
-  pool.parallel_for(n, layout.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
-    layout.pack(begin, end, from, offset(w, begin * column, from), row, column, packed);
-  });
-}
-
-}  // namespace
-
 void PackedMatrix::pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed) {
   check(t != DType::kI8 || !transposed, "int8 weights have no gradients");
+  if (t == DType::kI8) return pack_int8(pool, w, n, k);
   layout_ = PackedLayout(t, n, k);
-  if (t == DType::kI8) return pack_int8(pool, w);
   data_.resize(static_cast<size_t>(layout_.bytes()));
-  pack_columns(pool, layout_, DType::kF32, w, transposed ? n : 1, transposed ? 1 : k, data_.data());
+  const int64_t row = transposed ? n : 1, column = transposed ? 1 : k;
+  pool.parallel_for(n, layout_.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
+    layout_.pack(begin, end, DType::kF32, w + begin * column, row, column, data_.data());
+  });
 }
 
 int64_t PackedMatrix::bytes() const { return static_cast<int64_t>(data_.size() + scales_.size() * sizeof(float)); }
@@ -72,9 +62,9 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, cons
   const bool by_columns = m < kManyRows && n >= 2 * kTaskColumns && b.layout().has_panels();
   const int64_t columns = by_columns ? kTaskColumns : n,
                 rows = by_columns || m >= kManyRows ? kRowBlock : std::max<int64_t>(16, round_up(m / 4, 16));
-  const int64_t panels = divide_up(n, columns);
-  pool.parallel_for(panels * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
-    const int64_t begin = task % panels * columns, first = task / panels * rows;
+  const int64_t parts = divide_up(n, columns);
+  pool.parallel_for(parts * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
+    const int64_t begin = task % parts * columns, first = task / parts * rows;
     b.layout().multiply(begin, std::min(begin + columns, n), std::min(rows, m - first), offset(x, first * k, t),
                         b.data(), ty, offset(y, first * n + begin, ty), n,
                         {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});

@@ -42,7 +42,7 @@ class PackedMatrix {
   const float* column_sums() const { return scales_.data() + n(); }  // kI8: scale * sum_k b[k] of each column, [N]
 
  private:
-  void pack_int8(ThreadPool& pool, const float* w);
+  void pack_int8(ThreadPool& pool, const float* w, int64_t n, int64_t k);
 
   PackedLayout layout_;
   AlignedBytes data_;
@@ -53,7 +53,8 @@ class PackedMatrix {
 void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, const void* x, DType ty, void* y,
               const Epilogue& epilogue = {});
 
-// Columns of B that a loop in parallel should take at a time where it wants about `wanted`: a multiple of 64, or all.
+// Columns of B that a loop in parallel should take at a time where it wants about `wanted`: a multiple of kPanel, or
+// all.
 int64_t column_block(const PackedMatrix& b, int64_t wanted);
 
 // x as products with B read it: as it is, or for a B of kI8 its rows as bytes. Made and used in one thread.
@@ -78,10 +79,5 @@ void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, const Ope
 // dw [n, k] float32 += dy^T x: dy [m, n], x [m, k] of dtype t (the gradient of a layer's weight).
 void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
                          float* dw);
-
-// c [m, n] = a [m, k] * b [k, n], plain row-major matrices of dtype t (transposed: stored as [k, m], [n, k]), in the
-// calling thread. For small or rare products.
-void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,
-                    const void* b, void* c);
 
 }  // namespace nmt::cpu

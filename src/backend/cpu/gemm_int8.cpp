@@ -11,29 +11,29 @@
 namespace nmt::cpu {
 namespace {
 
-constexpr int64_t kTile = 1 << 16;      // elements of y that one task computes
-constexpr int64_t kTileColumns = 2048;  // of them
-constexpr int64_t kQuantisedRows = 16;  // rows of x that one task makes bytes of
+constexpr int64_t kTaskElements = 1 << 16;  // elements of y that one task computes
+constexpr int64_t kMostColumns = 2048;      // of them
+constexpr int64_t kQuantisedRows = 16;      // rows of x that one task makes bytes of
 constexpr int64_t kLongestSum = INT32_MAX / (255 * 127);
 
 // Without VNNI, AVX2 and AVX-512 add two products up in 16 bits: bytes of 7 bits do not saturate there.
 int levels() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) ? 255 : 127; }
 
 // Bytes that a row of x takes.
-int64_t row_bytes(int64_t k) { return has_vnni_products() ? round_up(k, 4) : k; }
+int64_t row_bytes(const PackedMatrix& b) { return b.layout().is_vnni() ? round_up(b.k(), 4) : b.k(); }
 
 struct Quantised {
   const uint8_t* q;
   const RowScale* scales;
 
-  Quantised from(int64_t row, int64_t k) const { return {q + row * row_bytes(k), scales + row}; }
+  Quantised from(int64_t row, const PackedMatrix& b) const { return {q + row * row_bytes(b), scales + row}; }
 };
 
 // y [m, end - begin] with the row stride ldy, in the calling thread; the bias is that of column `begin`.
 void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, const Quantised& x, DType ty,
                       void* y, int64_t ldy, const Epilogue& e) {
   const float *scale = b.column_scales(), *sum = b.column_sums();
-  if (has_vnni_products())
+  if (b.layout().is_vnni())
     return vnni_multiply({m, b.k(), begin, end, x.q, x.scales, b.data(), scale, sum, ty, y, ldy, e});
   const int64_t width = end - begin;
   auto* sums = reinterpret_cast<int32_t*>(thread_scratch(static_cast<size_t>(m * width) * sizeof(int32_t)));
@@ -44,10 +44,10 @@ void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t
 
 }  // namespace
 
-void PackedMatrix::pack_int8(ThreadPool& pool, const float* w) {
-  const int64_t n = layout_.n(), k = layout_.k();
+void PackedMatrix::pack_int8(ThreadPool& pool, const float* w, int64_t n, int64_t k) {
   require(k <= kLongestSum,
           "a layer of {} inputs is too wide for products of bytes, of {} at most: use float32 or bf16", k, kLongestSum);
+  layout_ = PackedLayout(DType::kI8, n, k);
   scales_.resize(static_cast<size_t>(2 * n));
   data_.resize(static_cast<size_t>(layout_.bytes()));
   pool.parallel_for(n, layout_.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
@@ -61,10 +61,10 @@ void PackedMatrix::pack_int8(ThreadPool& pool, const float* w) {
 void quantise_int8(ThreadPool* pool, const PackedMatrix& b, int64_t m, DType tx, const void* x,
                    AlignedVector<uint8_t>& bytes, std::vector<RowScale>& scales) {
   const int64_t k = b.k();
-  bytes.resize(static_cast<size_t>(m * row_bytes(k)));
+  bytes.resize(static_cast<size_t>(m * row_bytes(b)));
   scales.resize(static_cast<size_t>(m));
   const auto rows = [&, q = bytes.data(), scale = scales.data()](int64_t begin, int64_t end) {
-    quantise_rows(tx, {begin, end}, k, levels(), x, q, row_bytes(k), scale);
+    quantise_rows(tx, {begin, end}, k, levels(), x, q, row_bytes(b), scale);
   };
   if (pool == nullptr) return rows(0, m);
   pool->parallel_for(m, kQuantisedRows, rows);
@@ -79,12 +79,12 @@ void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx,
 
   // Tasks for several cores, also where n is small; few where m is.
   const int64_t n = b.n();
-  const int64_t rows = std::min(m, kRowBlock), wanted = std::min(kTile / rows, round_up(n, 256) / 4);
-  const int64_t columns = b.layout().has_panels() ? round_up(std::min(wanted, kTileColumns), kPanel) : n;
-  const int64_t panels = divide_up(n, columns);
-  pool.parallel_for(panels * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
-    const int64_t column = task % panels * columns, row = task / panels * rows;
-    multiply_columns(b, column, std::min(column + columns, n), std::min(rows, m - row), all.from(row, b.k()), ty,
+  const int64_t rows = std::min(m, kRowBlock), wanted = std::min(kTaskElements / rows, round_up(n, 256) / 4);
+  const int64_t columns = b.layout().has_panels() ? round_up(std::min(wanted, kMostColumns), kPanel) : n;
+  const int64_t parts = divide_up(n, columns);
+  pool.parallel_for(parts * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
+    const int64_t column = task % parts * columns, row = task / parts * rows;
+    multiply_columns(b, column, std::min(column + columns, n), std::min(rows, m - row), all.from(row, b), ty,
                      offset(y, row * n + column, ty), n,
                      {e.bias == nullptr ? nullptr : e.bias + column, e.activation, e.accumulate});
   });
@@ -93,7 +93,7 @@ void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx,
 void multiply_block_int8(const PackedMatrix& b, int64_t begin, int64_t end, std::span<const uint8_t> bytes,
                          std::span<const RowScale> scales, int64_t row, int64_t m, float* y) {
   const Quantised all{bytes.data(), scales.data()};
-  multiply_columns(b, begin, end, m, all.from(row, b.k()), DType::kF32, y, end - begin, {});
+  multiply_columns(b, begin, end, m, all.from(row, b), DType::kF32, y, end - begin, {});
 }
 
 }  // namespace nmt::cpu

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/kernels.h"
+#include "base/aligned.h"
+#include "base/thread_pool.h"
 
 // The products of gemm.h with a B of kI8; see there.
 namespace nmt::cpu {

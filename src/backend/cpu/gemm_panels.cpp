@@ -26,9 +26,9 @@ namespace {
 
 using namespace avx512;
 
-constexpr int64_t kBlockRows = 256;  // rows of x that a panel meets before the next one
-constexpr int64_t kSteps = 512;      // of a panel that are multiplied at a time: it stays in L2
-constexpr int64_t kAhead = 16;       // rows before they are copied: far enough for memory
+constexpr int64_t kMeetRows = 256;  // rows of x that a panel meets before the next one
+constexpr int64_t kSteps = 512;     // of a panel that are multiplied at a time: it stays in L2
+constexpr int64_t kAhead = 16;      // rows before they are copied: far enough for memory
 
 int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
 
@@ -72,8 +72,8 @@ NMT_PANELS [[gnu::always_inline]] inline void store(__mmask16 lanes, __m512 v, u
     _mm256_mask_storeu_epi16(y, lanes, rounded);
 }
 
-// The sums of a tile, of all its columns or some, become y. What the loops read is in registers first: y might be
-// where it stands.
+// The sums of a tile, of all its columns or some, become y. What the loops need of the tile is read before: for all
+// that the compiler knows, a store to y changes it.
 template <class Y, bool kWhole, int R>
 NMT_PANELS [[gnu::always_inline]] inline void finish(const Tile& t, const __m512 (&sums)[R][kVectors]) {
   Y* const y = static_cast<Y*>(t.y);
@@ -154,9 +154,9 @@ void multiply_panels(const PanelProduct& p) {
         "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
   const auto& tiles = pairs ? kTiles<true> : kTiles<false>;
   const int64_t steps = p.k / elements_of_step(p.t), panel = panel_bytes(p.t, p.k);
-  alignas(kLine) thread_local float sums[kBlockRows * kPanel];
-  for (int64_t block = 0; block < p.m; block += kBlockRows) {
-    const int64_t end = std::min(block + kBlockRows, p.m);
+  alignas(kLine) thread_local float sums[kMeetRows * kPanel];
+  for (int64_t block = 0; block < p.m; block += kMeetRows) {
+    const int64_t end = std::min(block + kMeetRows, p.m);
     for (int64_t column = 0; column < p.n; column += kPanel) {
       Epilogue e = p.epilogue;
       if (e.bias != nullptr) e.bias += column;

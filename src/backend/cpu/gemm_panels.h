@@ -18,9 +18,9 @@ bool has_panel_products(DType t, int64_t k);
 
 inline constexpr int64_t kStepBytes = 4;
 
-// Bytes of kPanel columns of B [k, n], step by step. Zeros fill up n to a multiple of these, k until a column has whole
-// lines of 64 bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a. (products.cpp counts on these sizes for all
-// of oneDNN's layouts in panels, BA16a64b4a of bytes among them.)
+// Bytes of kPanel columns of B [k, n], step by step. Zeros fill up n to a multiple of kPanel, k until a column has
+// whole lines of 64 bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a. (products.cpp counts on these sizes
+// for all of oneDNN's layouts in panels, BA16a64b4a of bytes among them.)
 int64_t panel_bytes(DType t, int64_t k);
 
 // Packs columns [begin, end), begin a multiple of kPanel, of B [k, n]: x [rows, end - begin] with the row stride ldx,

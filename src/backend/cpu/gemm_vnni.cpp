@@ -15,14 +15,15 @@
 namespace nmt::cpu {
 
 bool has_vnni_products() {
-  return onednn_has(dnnl::cpu_isa::avx512_core_vnni) && !onednn_has(dnnl::cpu_isa::avx512_core_amx);
+  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_vnni) && !onednn_has(dnnl::cpu_isa::avx512_core_amx);
+  return has;
 }
 
 namespace {
 
 using namespace avx512;
 
-int64_t block_bytes(int64_t k) { return round_up(k, 4) * kPanel; }
+int64_t vnni_panel_bytes(int64_t k) { return round_up(k, 4) * kPanel; }
 
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
 // Round to nearest even; NaN stays NaN.
@@ -36,9 +37,9 @@ NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) {
   _mm256_mask_storeu_epi16(p, lanes, _mm512_cvtepi32_epi16(result));
 }
 
-// sums [R, 64] of R rows of x, which are 4 * fours bytes long, and a block of columns.
+// sums [R, 64] of R rows of x, which are 4 * fours bytes long, and a panel of columns.
 template <int R>
-NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* block, int32_t* to) {
+NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* panel, int32_t* to) {
   __m512i sums[R][kVectors];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
@@ -47,7 +48,7 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* bl
   for (int64_t i = 0; i < fours; ++i) {
     __m512i columns[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(block + (i * kVectors + v) * 64);
+    for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(panel + (i * kVectors + v) * 64);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t four;
@@ -63,7 +64,7 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* bl
     for (int v = 0; v < kVectors; ++v) _mm512_store_si512(to + r * kPanel + v * kLanes, sums[r][v]);
 }
 
-// What sums [rows, 64] of the block that begins at `column` mean, to rows row .. of y.
+// What sums [rows, 64] of the panel that begins at `column` mean, to rows row .. of y.
 template <class Y>
 NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int64_t rows, int64_t column) {
   const Epilogue& e = p.epilogue;
@@ -85,18 +86,18 @@ NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int
 
 }  // namespace
 
-int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kPanel) / kPanel * block_bytes(k); }
+int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kPanel) / kPanel * vnni_panel_bytes(k); }
 
 void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
   if (k == 0) return;
   for (int64_t column = begin; column < end; column += kPanel) {
-    std::byte* block = packed + column / kPanel * block_bytes(k);
+    std::byte* panel = packed + column / kPanel * vnni_panel_bytes(k);
     const int64_t columns = std::min(kPanel, end - column);
-    if (columns < kPanel || k % 4 != 0) std::memset(block, 0, static_cast<size_t>(block_bytes(k)));
+    if (columns < kPanel || k % 4 != 0) std::memset(panel, 0, static_cast<size_t>(vnni_panel_bytes(k)));
     for (int64_t c = 0; c < columns; ++c) {
       const int8_t* from = q + (column - begin + c) * k;
       for (int64_t i = 0; i < k; i += 4)
-        std::memcpy(block + i * kPanel + c * 4, from + i, static_cast<size_t>(std::min<int64_t>(4, k - i)));
+        std::memcpy(panel + i * kPanel + c * 4, from + i, static_cast<size_t>(std::min<int64_t>(4, k - i)));
     }
   }
 }
@@ -112,7 +113,7 @@ void vnni_multiply(const VnniProduct& p) {
     for (int64_t row = 0; row < p.m; row += kTileRows) {
       const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
       kProducts[static_cast<size_t>(rows - 1)](p.q + row * fours * 4, fours,
-                                               p.packed + column / kPanel * block_bytes(p.k), sums);
+                                               p.packed + column / kPanel * vnni_panel_bytes(p.k), sums);
       finish_tile(p, sums, row, rows, column);
     }
 }

@@ -12,8 +12,13 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 
 // Rows that go on together: the sum of a row is known only long after its last element was added, and the next rows'
-// need not wait for that.
-constexpr int64_t kTogether = 8;
+// need not wait for that. As many as stay in L1 as float32.
+constexpr int64_t kMostTogether = 8;
+
+int64_t rows_together(int64_t width) {
+  constexpr int64_t kElements = 4096;
+  return std::clamp<int64_t>(kElements / std::max<int64_t>(1, width), 1, kMostTogether);
+}
 
 // Rows are read once, written once, and stay in L1 as float32 (`z`) between the passes over them. The mean is corrected
 // by the mean deviation from it, which rounding alone makes differ from zero; so the mean square deviation, less the
@@ -23,11 +28,12 @@ void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, co
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     const DF d;
-    const auto buffer = hwy::AllocateAligned<float>(static_cast<size_t>(kTogether * width));
+    const int64_t together = rows_together(width);
+    const auto buffer = hwy::AllocateAligned<float>(static_cast<size_t>(together * width));
     const auto count = static_cast<float>(width);
     DropoutLanes lanes(dropout, rows.end * width);
-    for (int64_t begin = rows.begin; begin < rows.end; begin += kTogether) {
-      const int64_t end = std::min(begin + kTogether, rows.end);
+    for (int64_t begin = rows.begin; begin < rows.end; begin += together) {
+      const int64_t end = std::min(begin + together, rows.end);
       const auto row_of_z = [&](int64_t r) HWY_ATTR { return buffer.get() + (r - begin) * width; };
       const auto deviation = [&](const float* z, float mean, int64_t i, size_t n)
                                  HWY_ATTR { return hn::Sub(load_or(d, mean, z + i, n), hn::Set(d, mean)); };
@@ -91,14 +97,15 @@ void layer_norm_backward(DType t, Rows rows, int64_t width, const void* dout, co
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     const DF d;
+    const int64_t together = rows_together(width);
     const auto count = static_cast<float>(width);
     DropoutLanes lanes(dropout, rows.end * width);
     const auto normal = [&](VF v, int64_t r) HWY_ATTR {
       return hn::Mul(hn::Sub(v, hn::Set(d, stats[2 * r])), hn::Set(d, stats[2 * r + 1]));
     };
-    for (int64_t begin = rows.begin; begin < rows.end; begin += kTogether) {
-      const int64_t end = std::min(begin + kTogether, rows.end);
-      float means_of_g[kTogether], means_of_gn[kTogether];
+    for (int64_t begin = rows.begin; begin < rows.end; begin += together) {
+      const int64_t end = std::min(begin + together, rows.end);
+      float means_of_g[kMostTogether], means_of_gn[kMostTogether];
       for (int64_t r = begin; r < end; ++r) {
         const T* gradient = static_cast<const T*>(dout) + r * width;
         const T* z = static_cast<const T*>(sums) + r * width;

@@ -23,7 +23,7 @@ namespace nmt::cpu {
 
 using Tag = dnnl::memory::format_tag;
 
-struct Product {
+struct OneDnnProduct {
   dnnl::matmul primitive;
   dnnl::memory::desc x, w, y, bias, scratchpad;
   Tag panel = Tag::undef;  // where whole blocks of B's columns follow one another: their layout
@@ -37,7 +37,7 @@ struct Key {
   int64_t a_row, a_column, b_row, b_column;  // strides of plain operands; b_row = 0: B is packed
   DType t, ty;                               // of B and y; x is of B's dtype, kU8 for kI8
   bool bias, relu, accumulate;
-  bool panel = false;  // B is packed in the layout of the wider matrix it belongs to
+  bool partial = false;  // B is a part of a wider matrix, and packed in its layout
   bool operator==(const Key&) const = default;
 };
 
@@ -51,7 +51,7 @@ struct KeyHash {
                                key.b_row,
                                key.b_column,
                                (static_cast<int64_t>(key.t) << 8) | static_cast<int64_t>(key.ty),
-                               key.panel * 8 + key.bias * 4 + key.relu * 2 + key.accumulate};
+                               key.partial * 8 + key.bias * 4 + key.relu * 2 + key.accumulate};
     return hash64({reinterpret_cast<const char*>(numbers), sizeof numbers});
   }
 };
@@ -74,10 +74,10 @@ dnnl::stream& thread_stream() {
 }
 
 // `layout` is B's layout where it is packed already; null: oneDNN chooses.
-std::shared_ptr<const Product> make(const Key& key, const dnnl::memory::desc* layout) {
+std::shared_ptr<const OneDnnProduct> make(const Key& key, const dnnl::memory::desc* layout) {
   thread_stream();
   const auto type = onednn_type(key.t);
-  auto product = std::make_shared<Product>();
+  auto product = std::make_shared<OneDnnProduct>();
   product->x = {{key.m, key.k},
                 key.t == DType::kI8 ? onednn_type(DType::kU8) : type,
                 dnnl::memory::dims{key.a_row, key.a_column}};
@@ -111,12 +111,12 @@ class ProductCache {
   explicit ProductCache(size_t limit) : limit_(limit) {}
 
   // The key by value: GCC 13 and newer take the result for a reference into it.
-  std::shared_ptr<const Product> get(Key key, const dnnl::memory::desc* layout = nullptr) {
+  std::shared_ptr<const OneDnnProduct> get(Key key, const dnnl::memory::desc* layout = nullptr) {
     {
       const std::shared_lock lock(mutex_);
       if (const auto it = products_.find(key); it != products_.end()) return it->second;
     }
-    std::shared_ptr<const Product> made = make(key, layout);
+    std::shared_ptr<const OneDnnProduct> made = make(key, layout);
     const std::unique_lock lock(mutex_);
     if (products_.size() >= limit_) products_.clear();
     return products_.try_emplace(key, std::move(made)).first->second;
@@ -125,7 +125,7 @@ class ProductCache {
  private:
   size_t limit_;
   std::shared_mutex mutex_;
-  std::unordered_map<Key, std::shared_ptr<const Product>, KeyHash> products_;
+  std::unordered_map<Key, std::shared_ptr<const OneDnnProduct>, KeyHash> products_;
 };
 
 ProductCache& packed_products() {  // all are kept: there are few sizes
@@ -137,7 +137,7 @@ ProductCache& plain_products() {  // sizes are those of sentences, of which a lo
   return cache;
 }
 
-void execute(const Product& product, const void* x, const void* w, void* y, const float* bias) {
+void execute(const OneDnnProduct& product, const void* x, const void* w, void* y, const float* bias) {
   auto& engine = onednn_engine();
   auto& stream = thread_stream();
   std::unordered_map<int, dnnl::memory> arguments = {
@@ -151,9 +151,9 @@ void execute(const Product& product, const void* x, const void* w, void* y, cons
   product.primitive.execute(stream, arguments);
 }
 
-Key packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, const Epilogue& e, bool panel) {
+Key packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, const Epilogue& e, bool partial) {
   const bool relu = e.activation == Activation::kRelu;
-  return {m, n, k, k, 1, 0, 0, t, ty, e.bias != nullptr, relu, e.accumulate, panel};
+  return {m, n, k, k, 1, 0, 0, t, ty, e.bias != nullptr, relu, e.accumulate, partial};
 }
 
 }  // namespace
@@ -205,6 +205,7 @@ void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, i
 
 void PackedLayout::pack_rows(int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
                              std::byte* packed) const {
+  check(kind_ != Kind::kVnni, "bytes are packed column by column");
   if (kind_ == Kind::kPanels) return pack_panels(t_, begin, end, k_, rows, x, ldx, packed);
   if (rows == k_) return pack(begin, end, t_, x, ldx, 1, packed);
   const int64_t columns = end - begin;
@@ -244,8 +245,8 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
                             void* y, int64_t ldy, const Epilogue& e) const {
   check(kind_ != Kind::kVnni, "products of bytes have scales");
   const int64_t n = end - begin;
-  const bool panel = n != n_;
-  check(!panel || has_panels(), "a layout without panels");
+  const bool partial = n != n_;
+  check(!partial || has_panels(), "a layout without panels");
   if (kind_ == Kind::kPanels && k_ > 0) {
     const int64_t row = k_ * static_cast<int64_t>(size_of(t_)) / kStepBytes;
     return multiply_panels({t_, m, n, k_, x, row, 1, packed + offset_of(begin), ty, y, ldy, e});
@@ -262,14 +263,14 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
     return;
   }
   if (n == 0 || k_ == 0) return multiply_nothing(m, n, ty, y, e);
-  const auto layout = panel ? dnnl::memory::desc({k_, n}, onednn_type(t_), product_->panel) : product_->w;
+  const auto layout = partial ? dnnl::memory::desc({k_, n}, onednn_type(t_), product_->panel) : product_->w;
   const void* b = packed + offset_of(begin);
   for (int64_t row = 0; row < m; row += kRowBlock) {
     const int64_t rows = std::min(m - row, kRowBlock),
                   padded = rows < 16 ? std::max<int64_t>(2, rows) : round_up(rows, 16);
     const void* from = offset(x, row * k_, t_);
     void* to = offset(y, row * n, ty);
-    const auto product = packed_products().get(packed_key(padded, n, k_, t_, ty, e, panel), &layout);
+    const auto product = packed_products().get(packed_key(padded, n, k_, t_, ty, e, partial), &layout);
     if (rows == padded) {
       execute(*product, from, b, to, e.bias);
       continue;

@@ -14,13 +14,14 @@ namespace nmt::cpu {
 inline constexpr int64_t kRowBlock = 256;     // rows of y that one task computes: near the best rate, x stays in L2
 inline constexpr int64_t kTaskColumns = 256;  // columns of B that one task computes where tasks are cut by columns
 
-struct Product;  // a oneDNN primitive
+struct OneDnnProduct;  // a primitive
 
 // The layout of B [k, n] for products y [m, n] = x [m, k] * B: our panels, those of VNNI, or what oneDNN wants.
-// Elements of B are of dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32.
+// Elements of B are of dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32. VNNI's panels
+// are packed here, but multiplied by gemm_vnni.h, as their products have scales.
 class PackedLayout {
  public:
-  PackedLayout() = default;  // of nothing
+  PackedLayout() = default;  // of nothing, and nothing can be done with it
   PackedLayout(DType t, int64_t n, int64_t k);
 
   DType dtype() const { return t_; }
@@ -29,15 +30,15 @@ class PackedLayout {
   int64_t bytes() const;
   // Whether columns from a multiple of kPanel on can be packed and multiplied apart; else only all of them.
   bool has_panels() const;
+  bool is_vnni() const { return kind_ == Kind::kVnni; }
 
   // Packs columns [begin, end) of plain elements of dtype `from`; w points at row 0 of column `begin` and has these
-  // strides.
+  // strides: for VNNI bytes, column by column.
   void pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
             std::byte* packed) const;
   // The same of x [rows, end - begin] of dtype t with the row stride ldx; B's other rows are zeros.
   void pack_rows(int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx, std::byte* packed) const;
 
-  // Not of VNNI's panels, of which gemm_vnni.h has the products.
   // y [m, end - begin] of dtype ty with the row stride ldy = the epilogue of x * columns [begin, end); the bias is that
   // of column `begin`.
   void multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty, void* y,
@@ -54,8 +55,13 @@ class PackedLayout {
   DType t_ = DType::kF32;
   int64_t n_ = 0, k_ = 0;
   Kind kind_ = Kind::kOneDnn;
-  std::shared_ptr<const Product> product_;  // of oneDNN, with its layout; none where B is empty
+  std::shared_ptr<const OneDnnProduct> product_;  // with its layout; none where B is empty
 };
+
+// c [m, n] = a [m, k] * b [k, n], plain row-major matrices of dtype t (transposed: stored as [k, m], [n, k]). For small
+// or rare products.
+void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,
+                    const void* b, void* c);
 
 // Memory of the calling thread, aligned to 64 bytes; what is in it lasts until the next call.
 std::byte* thread_scratch(size_t bytes);

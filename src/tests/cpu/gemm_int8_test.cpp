@@ -104,14 +104,23 @@ TEST_CASE("products with weights of bytes", "[gemm]") {
     for (const DType t : {DType::kF32, DType::kBF16}) check_near(random_product(t, t, {9, 150, 65}, bits));
 }
 
-TEST_CASE("NaN passes through ReLU in products of bytes", "[gemm]") {
-  Product p = random_product(DType::kF32, DType::kF32, {9, 70, 6}, 6);
-  p.y.set(0, std::numeric_limits<double>::quiet_NaN());
-  ThreadPool pool(1);
-  cpu::PackedMatrix packed;
-  packed.pack(pool, DType::kI8, p.w.f32(), 70, 6, false);
-  const Array result = p.run(pool, packed);
-  for (size_t i = 0; i < result.size(); ++i) CHECK(std::isnan(result[i]) == (i == 0));
+TEST_CASE("NaN and infinities pass through products of bytes, with ReLU and without", "[gemm]") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const bool relu : {false, true})
+    for (const DType t : {DType::kF32, DType::kBF16}) {
+      Product p = random_product(t, t, {9, 70, 6}, relu ? 6 : 4);
+      p.y.set(0, std::numeric_limits<double>::quiet_NaN());
+      p.y.set(1, kInfinity);
+      p.y.set(69, -kInfinity);
+      ThreadPool pool(1);
+      cpu::PackedMatrix packed;
+      packed.pack(pool, DType::kI8, p.w.f32(), 70, 6, false);
+      const Array result = p.run(pool, packed);
+      CHECK(std::isnan(result[0]));
+      CHECK(result[1] == kInfinity);
+      CHECK(result[69] == (relu ? 0 : -kInfinity));
+      for (size_t i = 0; i < result.size(); ++i) CHECK(std::isfinite(result[i]) == (i > 1 && (i != 69 || relu)));
+    }
 }
 
 TEST_CASE("products of integers that bytes hold are exact", "[gemm]") {

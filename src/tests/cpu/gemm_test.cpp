@@ -135,22 +135,31 @@ TEST_CASE("products with packed matrices", "[gemm]") {
           Product(t, ty, size, false, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0).check();
 }
 
-TEST_CASE("NaN passes through ReLU in products of panels", "[gemm]") {
+TEST_CASE("NaN and infinities pass through products of panels, with ReLU and without", "[gemm]") {
   constexpr int64_t kM = 9, kN = 70, kK = 6;
   for (const DType t : compute_types()) {
     if (!cpu::has_panel_products(t, kK)) {
       log::warn("SKIPPED: panels of {}: this processor has AMX, or no AVX512-BF16", name_of(t));
       continue;
     }
-    Product product(t, t, {kM, kN, kK}, false, false, true, false);
-    Values x = product.x.values();
-    x[0] = std::numeric_limits<double>::quiet_NaN();
-    product.x = Array(t, x);
-    ThreadPool pool(1);
-    cpu::PackedMatrix packed;
-    packed.pack(pool, t, product.w.f32(), kN, kK, false);
-    const Values y = product.run(pool, packed).values();
-    for (size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i < kN));
+    for (const bool relu : {false, true})
+      for (const DType ty : {t, DType::kF32}) {
+        Product product(t, ty, {kM, kN, kK}, false, false, relu, false);
+        Values x = product.x.values();
+        x[0] = std::numeric_limits<double>::quiet_NaN();
+        x[kK] = std::numeric_limits<double>::infinity();
+        product.x = Array(t, x);
+        ThreadPool pool(1);
+        cpu::PackedMatrix packed;
+        packed.pack(pool, t, product.w.f32(), kN, kK, false);
+        const Values y = product.run(pool, packed).values();
+        for (size_t i = 0; i < kN; ++i) {
+          const double infinite = x[kK] * product.w[i * kK];
+          CHECK(std::isnan(y[i]));
+          CHECK(y[kN + i] == (relu ? std::max(infinite, 0.0) : infinite));
+        }
+        for (size_t i = 2 * kN; i < y.size(); ++i) CHECK(std::isfinite(y[i]));
+      }
   }
 }
 

@@ -37,25 +37,26 @@ TEST_CASE("layer norm of a residual with dropout agrees with float64, whatever i
   const bool residual = GENERATE(true, false);
   const Dropout d{.rate = rate, .site = 3, .step = 4, .seed = 5};
   const auto n = static_cast<size_t>(width);
-  const int64_t rows = 5;
-  const Array x(t, random_values(5 * n, 1, 2, 0.5)), y(t, random_values(5 * n, 2));
+  const int64_t rows = 11;  // more than go on together
+  const auto count = static_cast<size_t>(rows);
+  const Array x(t, random_values(count * n, 1, 2, 0.5)), y(t, random_values(count * n, 2));
   const Array scale(DType::kF32, random_values(n, 3)), bias(DType::kF32, random_values(n, 4));
   const auto ref = layer_norm(x.values(), residual ? y.values() : std::vector<double>(),
                               dropout_factors(d, rows * width), scale, bias, n);
   const void* added = residual ? y.data() : nullptr;
 
-  Array sum(t, x.size()), out(t, x.size()), stats(DType::kF32, 10);
+  Array sum(t, x.size()), out(t, x.size()), stats(DType::kF32, 2 * count);
   cpu::add_dropout_layer_norm(t, {0, rows}, width, x.data(), added, d, scale.f32(), bias.f32(), kEps, sum.data(),
                               out.data(), stats.f32());
   CHECK(worst_error(t, sum, ref.sum, 2e-7, 1e-6) <= 1);
   // A width of one has no variance: sums that round differently are not comparable there.
-  CHECK(worst_error(t, out, width == 1 ? std::vector<double>(5, bias[0]) : ref.out, 2e-6, 5e-6) <= 1);
-  for (size_t r = 0; r < 5; ++r) {
+  CHECK(worst_error(t, out, width == 1 ? std::vector<double>(count, bias[0]) : ref.out, 2e-6, 5e-6) <= 1);
+  for (size_t r = 0; r < count; ++r) {
     CHECK(stats[2 * r] == Approx(ref.mean[r]).epsilon(1e-6).margin(1e-6));
     CHECK(stats[2 * r + 1] == Approx(ref.inverse[r]).epsilon(2e-6));
   }
 
-  Array pieces(t, x.size()), piece_stats(DType::kF32, 10);
+  Array pieces(t, x.size()), piece_stats(DType::kF32, 2 * count);
   in_pieces(rows, [&](int64_t begin, int64_t end) {
     cpu::add_dropout_layer_norm(t, {begin, end}, width, x.data(), added, d, scale.f32(), bias.f32(), kEps, nullptr,
                                 pieces.data(), piece_stats.f32());
@@ -129,19 +130,20 @@ TEST_CASE("gradients of layer norm: parameters, in place, any pieces, without th
   const float rate = GENERATE(0.0f, 0.3f);
   const Dropout d{.rate = rate, .site = 3, .step = 4, .seed = 5};
   const auto n = static_cast<size_t>(width);
-  const int64_t rows = 6;
-  const Array z(t, random_values(6 * n, 1, 2, 0.5)), dout(t, random_values(6 * n, 2));
+  const int64_t rows = 11;  // more than go on together
+  const auto count = static_cast<size_t>(rows);
+  const Array z(t, random_values(count * n, 1, 2, 0.5)), dout(t, random_values(count * n, 2));
   const Array scale(DType::kF32, random_values(n, 3)), bias(DType::kF32, random_values(n, 4));
   const auto ref = layer_norm(z.values(), {}, {}, scale, bias, n);
   const auto factors = dropout_factors(d, rows * width);
-  Array stats(DType::kF32, 12);
-  for (size_t r = 0; r < 6; ++r) {
+  Array stats(DType::kF32, 2 * count);
+  for (size_t r = 0; r < count; ++r) {
     stats.set(2 * r, ref.mean[r]);
     stats.set(2 * r + 1, ref.inverse[r]);
   }
 
-  std::vector<double> dz(6 * n), dropped(6 * n), dscale_ref(n, 1), dbias_ref(n, 2);
-  for (size_t r = 0; r < 6; ++r) {
+  std::vector<double> dz(count * n), dropped(count * n), dscale_ref(n, 1), dbias_ref(n, 2);
+  for (size_t r = 0; r < count; ++r) {
     double mean_g = 0, mean_gn = 0;
     const auto normal = [&](size_t i) { return (z[r * n + i] - stats[2 * r]) * stats[2 * r + 1]; };
     for (size_t i = 0; i < n; ++i) {
@@ -156,7 +158,7 @@ TEST_CASE("gradients of layer norm: parameters, in place, any pieces, without th
       dropped[r * n + i] = dz[r * n + i] * factors[r * n + i];
     }
   }
-  Array dx(t, 6 * n), dy(t, 6 * n);
+  Array dx(t, count * n), dy(t, count * n);
   Array dscale(DType::kF32, std::vector<double>(n, 1)), dbias(DType::kF32, std::vector<double>(n, 2));
   cpu::layer_norm_backward(t, {0, rows}, width, dout.data(), z.data(), stats.f32(), scale.f32(), d, dx.data(),
                            dy.data(), dscale.f32(), dbias.f32());
