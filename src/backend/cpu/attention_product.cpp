@@ -112,9 +112,9 @@ void multiply_small(const SmallProduct& p) {
     if (p.triangle == Triangle::kOutput) vectors = std::min(vectors, divide_up(p.diagonal + end, lanes));
     if (p.triangle == Triangle::kLower) last = std::min(last, p.diagonal + end);
     if (p.triangle == Triangle::kUpper) first = std::clamp<int64_t>(begin - p.diagonal, 0, last);
-    const Parts panels(vectors, widest);
+    const Parts vector_parts(vectors, widest);
     for (int64_t n = 0, j = 0; n < vectors; ++j) {
-      const int64_t width = panels.size(j);
+      const int64_t width = vector_parts.size(j);
       kBlocks[width - 1][rows - 1](last - first, p.a + begin * p.a_row + first * p.a_column, p.a_row, p.a_column,
                                    p.b + first * p.b_row + n * lanes, p.b_row, p.c + begin * p.c_row + n * lanes,
                                    p.c_row, p.add);
