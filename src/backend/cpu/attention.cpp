@@ -54,13 +54,12 @@ void attend(const Attention& a, const Item& item, const T* q, const T* k, const 
 
 void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                const void* v, void* out, float* logsumexp) {
-  if (item_begin == item_end) return;
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
-    Item item(a, item_begin);
     for (int64_t i = item_begin; i < item_end; ++i) {
-      const Item next(a, std::min(i + 1, item_end - 1));
+      const Item item(a, i);
       if (i + 1 < item_end) {
+        const Item next(a, i + 1);
         fetch_rows(static_cast<const T*>(q) + next.q_at, a.q_stride, next.queries, a.d_k);
         fetch_rows(static_cast<const T*>(k) + next.k_at, a.k_stride, next.keys, a.d_k);
         fetch_rows(static_cast<const T*>(v) + next.v_at, a.v_stride, next.keys, a.d_v);
@@ -69,7 +68,6 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
       const auto run = a.dropout.rate == 0 ? attend<T, false> : attend<T, true>;
       run(a, item, static_cast<const T*>(q) + item.q_at, static_cast<const T*>(k) + item.k_at,
           static_cast<const T*>(v) + item.v_at, static_cast<T*>(out) + item.out_at, logsumexp + item.logsumexp_at);
-      item = next;
     }
   });
 }

@@ -71,7 +71,6 @@ void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) 
 
 void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                         const void* v, const float* logsumexp, const void* dout, void* dq, void* dk, void* dv) {
-  if (item_begin == item_end) return;
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     const auto of = [&](const Item& item) -> Gradients<T> {
@@ -80,10 +79,10 @@ void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t
               logsumexp + item.logsumexp_at,        static_cast<T*>(dq) + item.q_at,
               static_cast<T*>(dk) + item.k_at,      static_cast<T*>(dv) + item.v_at};
     };
-    Item item(a, item_begin);
     for (int64_t i = item_begin; i < item_end; ++i) {
-      const Item next(a, std::min(i + 1, item_end - 1));
+      const Item item(a, i);
       if (i + 1 < item_end) {
+        const Item next(a, i + 1);
         const Gradients<T> g = of(next);
         for (const T* rows : {g.q, static_cast<const T*>(g.dq)}) fetch_rows(rows, a.q_stride, next.queries, a.d_k);
         for (const T* rows : {g.k, static_cast<const T*>(g.dk)}) fetch_rows(rows, a.k_stride, next.keys, a.d_k);
@@ -92,7 +91,6 @@ void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t
       }
       const auto run = a.dropout.rate == 0 ? differentiate<T, false> : differentiate<T, true>;
       run(a, item, of(item));
-      item = next;
     }
   });
 }
