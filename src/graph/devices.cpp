@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "backend/cpu/gemm.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/parse_number.h"
@@ -81,8 +80,6 @@ DType compute_type(const std::string& precision, std::span<const std::shared_ptr
   const bool on_host = backends.front()->on_host();
   if (precision == "tf32")
     for (const auto& backend : backends) backend->use_tf32();
-  if (precision == "bf16" && on_host && !cpu::has_fast_bf16())
-    log::warn("this CPU has no fast bf16 products; --precision f32 is faster");
   if (precision == "f16") return DType::kF16;
   const bool automatic = precision == "auto" && (!on_host || bf16_on_host);
   return precision == "bf16" || automatic ? DType::kBF16 : DType::kF32;

@@ -21,7 +21,7 @@ constexpr int64_t kShareAlign = 64;  // floats: shares begin where vectors may
 Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options), model_(model) {
   const auto backends = backends_of(options.devices);
   if (!backends.front()->on_host()) model.transformer.config().validate_for_devices();
-  const DType compute = compute_type(options.precision, backends, cpu::has_fast_bf16());
+  const DType compute = compute_type(options.precision, backends, cpu::has_bf16());
   const size_t n = backends.size();
   share_ = round_up(divide_up(model.parameters.size(), static_cast<int64_t>(n)), kShareAlign);
   const auto room = n == 1 ? 0 : static_cast<size_t>(share_) * n;

@@ -52,7 +52,7 @@ void TrainOptions::declare(Options& o) {
       .check([](const std::string& text) { Amount::parse_list("after", text); });
   o.add("seed", seed, "Seed of everything that is random");
   o.add("precision", precision,
-        "Matrix products and activations; auto: bf16 where the CPU is fast at it, and on GPUs; tf32, f16: on GPUs only")
+        "Matrix products and activations; auto: bf16 on CPUs with AVX-512 and on GPUs; tf32, f16: on GPUs only")
       .choices({"auto", "f32", "tf32", "bf16", "f16"});
   declare_devices(o, devices);
   o.add("exchange-precision", exchange_precision,

@@ -30,6 +30,20 @@ NMT_AVX512 inline __m512 load(__mmask16 lanes, const uint16_t* p) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p)), 16));
 }
 
+NMT_AVX512 inline __m512 load(const uint16_t* p) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_epi16(p)), 16));
+}
+
+// The bits of bf16, rounded to nearest even; NaN stays NaN.
+NMT_AVX512 inline __m256i to_bf16(__m512 v) {
+  const __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
+  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+  const __m512i rounded =
+      _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))), 16);
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(rounded, nan, high, _mm512_set1_epi32(0x40)));
+}
+
 NMT_AVX512 inline __m512 bias_of(const Epilogue& e, int64_t column, __mmask16 lanes) {
   return e.bias == nullptr ? _mm512_setzero_ps() : load(lanes, e.bias + column);
 }

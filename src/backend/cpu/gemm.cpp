@@ -20,24 +20,7 @@ constexpr int64_t kSmallGradient = 1 << 16;  // elements of a weight gradient of
 
 }  // namespace
 
-bool has_bf16() {
-  static const bool has = [] {
-    try {
-      PackedLayout(DType::kBF16, 64, 64);
-      return true;
-    } catch (const dnnl::error&) {
-      return false;
-    }
-  }();
-  return has;
-}
-
-// Intel's AVX512-BF16 multiplies and adds at half the rate of its float32 (measured on a Xeon of family 6, model 207:
-// 91 and 179 GFLOP/s a core), AMD's at twice the rate.
-bool has_fast_bf16() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("amx-bf16") || (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd"));
-}
+bool has_bf16() { return onednn_has(dnnl::cpu_isa::avx512_core); }
 
 void PackedMatrix::pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed) {
   check(t != DType::kI8 || !transposed, "int8 weights have no gradients");
@@ -103,10 +86,10 @@ void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int6
   pool.parallel_for(blocks, 1, [&](int64_t block, int64_t) {
     thread_local AlignedBytes packed;
     const int64_t first = block * block_tokens, tokens = std::min(block_tokens, m - first);
-    const PackedLayout layout(t, k, round_up(tokens, 64));
+    const PackedLayout layout(type_of_columns(t), k, round_up(tokens, 64));
     packed.resize(static_cast<size_t>(layout.bytes()));
-    layout.pack_rows(0, k, tokens, offset(x, first * k, t), k, packed.data());
-    layout.multiply_transposed(tokens, n, offset(dy, first * n, t), n, packed.data(), partial + block * size, false);
+    layout.pack_rows(t, 0, k, tokens, offset(x, first * k, t), k, packed.data());
+    layout.multiply_transposed(t, tokens, n, offset(dy, first * n, t), n, packed.data(), partial + block * size, false);
   });
   pool.parallel_for(size, 1 << 12, [&](int64_t begin, int64_t end) {
     for (int64_t block = 0; block < blocks; ++block) add_f32(begin, end, partial + block * size, dw);
@@ -124,14 +107,14 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
   thread_local AlignedBytes packed;  // the caller's
   for (int64_t first = 0; first < m; first += kTokenBlock) {
     const int64_t tokens = std::min(kTokenBlock, m - first);
-    const PackedLayout layout(t, k, round_up(tokens, 64));
+    const PackedLayout layout(type_of_columns(t), k, round_up(tokens, 64));
     packed.resize(static_cast<size_t>(layout.bytes()));
     std::byte* b = packed.data();
     pool.parallel_for(k, layout.has_panels() ? kTaskColumns : k, [&](int64_t begin, int64_t end) {
-      layout.pack_rows(begin, end, tokens, offset(x, first * k + begin, t), k, b);
+      layout.pack_rows(t, begin, end, tokens, offset(x, first * k + begin, t), k, b);
     });
     pool.parallel_for(n, rows, [&](int64_t begin, int64_t end) {
-      layout.multiply_transposed(tokens, end - begin, offset(dy, first * n + begin, t), n, b, dw + begin * k, true);
+      layout.multiply_transposed(t, tokens, end - begin, offset(dy, first * n + begin, t), n, b, dw + begin * k, true);
     });
   }
 }

@@ -16,8 +16,8 @@
 // (accumulated in float32), or kI8 (in int32).
 namespace nmt::cpu {
 
-bool has_bf16();       // oneDNN multiplies bf16 from AVX-512 on
-bool has_fast_bf16();  // faster than float32
+// From AVX-512 on: products at the rate of float32 at least, and everything else on half the bytes.
+bool has_bf16();
 
 // The right operand of y = x * B, B [K, N], in the layout that its products read.
 //

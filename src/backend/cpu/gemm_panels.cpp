@@ -7,17 +7,23 @@
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
+#include "backend/cpu/scratch.h"
 #include "base/error.h"
 #include "base/math.h"
 
-// Only called where the processor has it.
+// Only called where the processor has AVX-512; AVX512-BF16 is used by its intrinsics alone, where it is there.
 #define NMT_PANELS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
 
 namespace nmt::cpu {
 
 bool has_panel_products(DType t, int64_t k) {
-  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_bf16) && !onednn_has(dnnl::cpu_isa::avx512_core_amx);
+  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core) && !onednn_has(dnnl::cpu_isa::avx512_core_amx);
   return has && (t == DType::kF32 || (t == DType::kBF16 && k % 2 == 0));
+}
+
+bool multiplies_pairs() {
+  static const bool does = onednn_has(dnnl::cpu_isa::avx512_core_bf16) && __builtin_cpu_is("amd");
+  return does;
 }
 
 int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_t>(size_of(t)), 64) * kPanel; }
@@ -26,9 +32,15 @@ namespace {
 
 using namespace avx512;
 
-constexpr int64_t kMeetRows = 256;  // rows of x that a panel meets before the next one
-constexpr int64_t kSteps = 512;     // of a panel that are multiplied at a time: it stays in L2
-constexpr int64_t kAhead = 16;      // rows before they are copied: far enough for memory
+// A block of a product, whose operands stay in L2: so many rows of x and steps of their sums and, where there are more
+// steps, columns of B.
+constexpr int64_t kBlockRows = 256, kBlockSteps = 512, kBlockColumns = 512;
+constexpr int64_t kAhead = 16, kAheadBytes = 2048;  // rows and bytes before they are copied: far enough for memory
+
+bool rounds_to_bf16() {
+  static const bool does = onednn_has(dnnl::cpu_isa::avx512_core_bf16);
+  return does;
+}
 
 int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
 
@@ -41,10 +53,17 @@ struct Tile {
   float* sums;                   // [rows, kPanel]
   int64_t columns;
   DType ty;
+  bool rounds;  // whether the processor rounds to bf16
   void* y;
   int64_t ldy;
   Epilogue epilogue;
 };
+
+// The elements of pairs as float32: the first of each pair is the low one.
+NMT_PANELS inline __m512 firsts(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
+NMT_PANELS inline __m512 seconds(__m512i pairs) {
+  return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000))));
+}
 
 template <bool kPairs>
 NMT_PANELS inline __m512 multiply_add(__m512 sum, __m512i x, __m512i b) {
@@ -56,7 +75,7 @@ NMT_PANELS inline __m512 multiply_add(__m512 sum, __m512i x, __m512i b) {
 
 // Storing some lanes costs more than storing all.
 template <bool kWhole>
-NMT_PANELS [[gnu::always_inline]] inline void store(__mmask16 lanes, __m512 v, float* y) {
+NMT_PANELS [[gnu::always_inline]] inline void store(bool /*rounds*/, __mmask16 lanes, __m512 v, float* y) {
   if constexpr (kWhole)
     _mm512_storeu_ps(y, v);
   else
@@ -64,8 +83,8 @@ NMT_PANELS [[gnu::always_inline]] inline void store(__mmask16 lanes, __m512 v, f
 }
 
 template <bool kWhole>
-NMT_PANELS [[gnu::always_inline]] inline void store(__mmask16 lanes, __m512 v, uint16_t* y) {
-  const auto rounded = (__m256i)_mm512_cvtneps_pbh(v);
+NMT_PANELS [[gnu::always_inline]] inline void store(bool rounds, __mmask16 lanes, __m512 v, uint16_t* y) {
+  const __m256i rounded = rounds ? (__m256i)_mm512_cvtneps_pbh(v) : to_bf16(v);
   if constexpr (kWhole)
     _mm256_storeu_epi16(y, rounded);
   else
@@ -79,6 +98,7 @@ NMT_PANELS [[gnu::always_inline]] inline void finish(const Tile& t, const __m512
   Y* const y = static_cast<Y*>(t.y);
   const Epilogue e = t.epilogue;
   const int64_t ldy = t.ldy, columns = t.columns;
+  const bool rounds = t.rounds;
   const __m512 floor = floor_of(e);
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
@@ -87,7 +107,7 @@ NMT_PANELS [[gnu::always_inline]] inline void finish(const Tile& t, const __m512
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       Y* const to = y + r * ldy + v * kLanes;
-      store<kWhole>(lanes, with_epilogue(e, floor, bias, sums[r][v], lanes, to), to);
+      store<kWhole>(rounds, lanes, with_epilogue(e, floor, bias, sums[r][v], lanes, to), to);
     }
   }
 }
@@ -141,76 +161,138 @@ NMT_PANELS void fetch_rows(const PanelProduct& p, int64_t row, int64_t step, int
     for (int64_t i = 0; i < steps * kStepBytes; i += kLine) prefetch(p.x, (r * p.x_row + step) * kStepBytes + i);
 }
 
+// Pairs [steps, kPanel] become float32 [2 * steps, kPanel].
+NMT_PANELS void widen_panel(const std::byte* pairs, int64_t steps, float* to) {
+  for (int64_t i = 0; i < steps; ++i, to += 2 * kPanel)
+    for (int v = 0; v < kVectors; ++v) {
+      const std::byte* line = pairs + (i * kVectors + v) * kLine;
+      prefetch(line, kAheadBytes);
+      const __m512i pair = _mm512_loadu_si512(line);
+      _mm512_store_ps(to + v * kLanes, firsts(pair));
+      _mm512_store_ps(to + kPanel + v * kLanes, seconds(pair));
+    }
+}
+
+// Rows of k elements of bf16 become float32 [rows, kBlockSteps].
+NMT_PANELS void widen_rows(const std::byte* x, int64_t row_bytes, int64_t rows, int64_t k, float* to) {
+  for (int64_t r = 0; r < rows; ++r, x += row_bytes, to += kBlockSteps) {
+    const auto* row = reinterpret_cast<const uint16_t*>(x);
+    int64_t i = 0;
+    for (; i + kLanes <= k; i += kLanes) _mm512_store_ps(to + i, load(row + i));
+    if (i < k) _mm512_store_ps(to + i, load(lanes_of(k - i), row + i));
+  }
+}
+
 template <bool kPairs>
 constexpr std::array<void (*)(const Tile&), kTileRows> kTiles = {multiply_tile<kPairs, 1>, multiply_tile<kPairs, 2>,
                                                                  multiply_tile<kPairs, 3>, multiply_tile<kPairs, 4>,
                                                                  multiply_tile<kPairs, 5>, multiply_tile<kPairs, 6>};
 
+struct Block {
+  int64_t row, end_row, column, end_column, step, steps;
+  bool widen;
+  // Memory of the thread: the sums of the block's panels [kBlockRows, kPanel] where it has not all steps; its rows of
+  // x and a panel as float32, kBlockSteps of either.
+  float *sums, *wide_x, *wide_b;
+};
+
+void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
+  const std::byte* b = p.b + column / kPanel * panel_bytes(p.t, p.k) + block.step * kPanel * kStepBytes;
+  if (block.widen) widen_panel(b, block.steps, block.wide_b);
+  Epilogue e = p.epilogue;
+  if (e.bias != nullptr) e.bias += column;
+  const bool first_panel = column == block.column;
+  const auto& tiles = p.t == DType::kBF16 && !block.widen ? kTiles<true> : kTiles<false>;
+  for (int64_t row = block.row; row < block.end_row; row += kTileRows) {
+    const int64_t rows = std::min<int64_t>(kTileRows, block.end_row - row);
+    if (first_panel && p.x_step == 1) fetch_rows(p, row + kTileRows, block.step, block.steps);
+    Tile tile{.x = static_cast<const std::byte*>(p.x) + (row * p.x_row + block.step * p.x_step) * kStepBytes,
+              .row_bytes = p.x_row * kStepBytes,
+              .step_bytes = p.x_step * kStepBytes,
+              .steps = block.steps,
+              .b = b,
+              .first_steps = block.step == 0,
+              .last_steps = (block.step + block.steps) * elements_of_step(p.t) == p.k,
+              .sums = block.sums + (column - block.column) * kBlockRows + (row - block.row) * kPanel,
+              .columns = std::min(kPanel, p.n - column),
+              .ty = p.ty,
+              .rounds = rounds_to_bf16(),
+              .y = offset(p.y, row * p.ldy + column, p.ty),
+              .ldy = p.ldy,
+              .epilogue = e};
+    if (block.widen) {
+      float* x = block.wide_x + (row - block.row) * kBlockSteps;
+      if (first_panel) widen_rows(tile.x, tile.row_bytes, rows, 2 * block.steps, x);
+      tile.x = reinterpret_cast<const std::byte*>(x);
+      tile.row_bytes = kBlockSteps * kStepBytes;
+      tile.steps = 2 * block.steps;
+      tile.b = reinterpret_cast<const std::byte*>(block.wide_b);
+    }
+    tiles[static_cast<size_t>(rows - 1)](tile);
+  }
+}
+
 }  // namespace
 
 void multiply_panels(const PanelProduct& p) {
-  const bool pairs = p.t == DType::kBF16;
-  check((pairs ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
+  const bool bf16 = p.t == DType::kBF16, widen = bf16 && !multiplies_pairs();
+  check((bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
         "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
-  const auto& tiles = pairs ? kTiles<true> : kTiles<false>;
-  const int64_t steps = p.k / elements_of_step(p.t), panel = panel_bytes(p.t, p.k);
-  alignas(kLine) thread_local float sums[kMeetRows * kPanel];
-  for (int64_t block = 0; block < p.m; block += kMeetRows) {
-    const int64_t end = std::min(block + kMeetRows, p.m);
-    for (int64_t column = 0; column < p.n; column += kPanel) {
-      Epilogue e = p.epilogue;
-      if (e.bias != nullptr) e.bias += column;
-      for (int64_t step = 0; step < steps; step += kSteps) {
-        const int64_t count = std::min(kSteps, steps - step);
-        for (int64_t row = block; row < end; row += kTileRows) {
-          const int64_t rows = std::min<int64_t>(kTileRows, end - row);
-          if (column == 0 && p.x_step == 1) fetch_rows(p, row + kTileRows, step, count);
-          tiles[static_cast<size_t>(rows - 1)](
-              {.x = static_cast<const std::byte*>(p.x) + (row * p.x_row + step * p.x_step) * kStepBytes,
-               .row_bytes = p.x_row * kStepBytes,
-               .step_bytes = p.x_step * kStepBytes,
-               .steps = count,
-               .b = p.b + column / kPanel * panel + step * kPanel * kStepBytes,
-               .first_steps = step == 0,
-               .last_steps = step + count == steps,
-               .sums = sums + (row - block) * kPanel,
-               .columns = std::min(kPanel, p.n - column),
-               .ty = p.ty,
-               .y = offset(p.y, row * p.ldy + column, p.ty),
-               .ldy = p.ldy,
-               .epilogue = e});
-        }
+  check(!widen || p.x_step == 1, "columns of pairs are not widened");
+  const int64_t steps = p.k / elements_of_step(p.t), most_steps = widen ? kBlockSteps / 2 : kBlockSteps;
+  const bool parts = steps > most_steps;
+  const int64_t columns = parts ? kBlockColumns : round_up(p.n, kPanel);
+  const int64_t of_sums = parts ? kBlockRows * kBlockColumns : 0, of_x = widen ? kBlockRows * kBlockSteps : 0,
+                of_b = widen ? kBlockSteps * kPanel : 0;
+  thread_local Scratch scratch;
+  auto* sums = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(of_sums + of_x + of_b) * sizeof(float)));
+  for (int64_t row = 0; row < p.m; row += kBlockRows)
+    for (int64_t column = 0; column < p.n; column += columns)
+      for (int64_t step = 0; step < steps; step += most_steps) {
+        const Block block{.row = row,
+                          .end_row = std::min(row + kBlockRows, p.m),
+                          .column = column,
+                          .end_column = std::min(column + columns, p.n),
+                          .step = step,
+                          .steps = std::min(most_steps, steps - step),
+                          .widen = widen,
+                          .sums = sums,
+                          .wide_x = sums + of_sums,
+                          .wide_b = sums + of_sums + of_x};
+        for (int64_t panel = column; panel < block.end_column; panel += kPanel) multiply_panel(p, block, panel);
       }
-    }
-  }
 }
 
 namespace {
 
-// One step of m columns: row 0 of x, for kBF16 beside it row 1 where there is one. Rows that are read later are fetched
+// One step of m columns: row 0 of x, for pairs beside it row 1 where there is one. Rows that are read later are fetched
 // ahead: they lie too far apart for the processor to foresee them.
-NMT_PANELS void copy_step(DType t, int64_t rows, int64_t m, const void* x, int64_t ldx, int32_t* to) {
+NMT_PANELS void copy_step(DType tx, DType t, int64_t rows, int64_t m, const void* x, int64_t ldx, int32_t* to) {
   for (int64_t c = 0; c < m; c += kLanes) {
     const __mmask16 lanes = lanes_of(m - c);
-    if (t == DType::kF32) {
+    if (tx == DType::kF32) {
       const float* row = static_cast<const float*>(x) + c;
       prefetch(row, kAhead * ldx * static_cast<int64_t>(sizeof *row));
-      _mm512_mask_storeu_ps(to + c, lanes, _mm512_maskz_loadu_ps(lanes, row));
-    } else {
-      const uint16_t* row = static_cast<const uint16_t*>(x) + c;
-      prefetch(row, kAhead * ldx * static_cast<int64_t>(sizeof *row));
-      prefetch(row, (kAhead + 1) * ldx * static_cast<int64_t>(sizeof *row));
-      const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, row));
-      const __mmask16 second = rows > 1 ? lanes : __mmask16{0};
-      const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(second, row + ldx));
-      _mm512_mask_storeu_epi32(to + c, lanes, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+      _mm512_mask_storeu_ps(to + c, lanes, load(lanes, row));
+      continue;
     }
+    const uint16_t* row = static_cast<const uint16_t*>(x) + c;
+    prefetch(row, kAhead * ldx * static_cast<int64_t>(sizeof *row));
+    if (t == DType::kF32) {
+      _mm512_mask_storeu_ps(to + c, lanes, load(lanes, row));
+      continue;
+    }
+    prefetch(row, (kAhead + 1) * ldx * static_cast<int64_t>(sizeof *row));
+    const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, row));
+    const __mmask16 second = rows > 1 ? lanes : __mmask16{0};
+    const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(second, row + ldx));
+    _mm512_mask_storeu_epi32(to + c, lanes, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
   }
 }
 
 }  // namespace
 
-void pack_panels(DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
+void pack_panels(DType tx, DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
                  std::byte* packed) {
   const int64_t each = elements_of_step(t), used = divide_up(rows, each) * kPanel * kStepBytes, all = panel_bytes(t, k);
   for (int64_t column = begin; column < end; column += kPanel) {
@@ -220,16 +302,16 @@ void pack_panels(DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, c
   }
   for (int64_t r = 0; r < rows; r += each)
     for (int64_t column = begin; column < end; column += kPanel)
-      copy_step(t, rows - r, std::min(kPanel, end - column), offset(x, r * ldx + column - begin, t), ldx,
+      copy_step(tx, t, rows - r, std::min(kPanel, end - column), offset(x, r * ldx + column - begin, tx), ldx,
                 reinterpret_cast<int32_t*>(packed + column / kPanel * all) + r / each * kPanel);
 }
 
-void columns_by_steps(DType t, int64_t m, int64_t k, int64_t rows, const void* x, int64_t ldx, void* steps) {
+void columns_by_steps(DType tx, DType t, int64_t m, int64_t k, int64_t rows, const void* x, int64_t ldx, void* steps) {
   const int64_t each = elements_of_step(t), used = divide_up(rows, each);
   std::memset(static_cast<int32_t*>(steps) + used * m, 0,
               static_cast<size_t>((divide_up(k, each) - used) * m * kStepBytes));
   for (int64_t r = 0; r < rows; r += each)
-    copy_step(t, rows - r, m, offset(x, r * ldx, t), ldx, static_cast<int32_t*>(steps) + r / each * m);
+    copy_step(tx, t, rows - r, m, offset(x, r * ldx, tx), ldx, static_cast<int32_t*>(steps) + r / each * m);
 }
 
 }  // namespace nmt::cpu

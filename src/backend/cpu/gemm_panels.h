@@ -6,15 +6,20 @@
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 
-// Products of float32 and of bf16 on processors with AVX512-BF16, which multiplies and adds pairs of bf16. oneDNN's are
-// as fast once their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and
-// read x by columns as well as by rows, so that gradients of weights need no transposed copy of it.
+// Products of float32 and of bf16 on processors with AVX-512. oneDNN's are as fast once their operands are in the
+// cache; these fetch ahead what they read and write, cost nothing to begin, and read x by columns as well as by rows,
+// so that gradients of weights need no transposed copy of it. Those of bf16 have the rate of float32 at least: see
+// multiplies_pairs().
 //
 // A step of a product's sum takes 4 bytes a row of x and a column of B: an element of float32, or two of bf16.
 namespace nmt::cpu {
 
 // Whether the processor has them for x of dtype t and k columns: with AMX oneDNN's are faster.
 bool has_panel_products(DType t, int64_t k);
+
+// Whether they multiply and add pairs of bf16 by AVX512-BF16: AMD's does at twice the rate of float32. Intel's has half
+// of float32's rate; there, and where there is none, elements become float32 in the cache.
+bool multiplies_pairs();
 
 inline constexpr int64_t kStepBytes = 4;
 
@@ -23,20 +28,21 @@ inline constexpr int64_t kStepBytes = 4;
 // for all of oneDNN's layouts in panels, BA16a64b4a of bytes among them.)
 int64_t panel_bytes(DType t, int64_t k);
 
-// Packs columns [begin, end), begin a multiple of kPanel, of B [k, n]: x [rows, end - begin] with the row stride ldx,
-// below which are zeros.
-void pack_panels(DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
+// Packs columns [begin, end), begin a multiple of kPanel, of B [k, n] of dtype t: x [rows, end - begin] with the row
+// stride ldx, below which are zeros. x is of dtype t, or of kBF16.
+void pack_panels(DType tx, DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
                  std::byte* packed);
 
-// steps [steps of k, m]: those of the columns of x [rows, m], whose row stride is ldx; the rows up to k are zeros.
-void columns_by_steps(DType t, int64_t m, int64_t k, int64_t rows, const void* x, int64_t ldx, void* steps);
+// steps [steps of k, m] of dtype t: those of the columns of x [rows, m], whose row stride is ldx; the rows up to k are
+// zeros. x is of dtype t, or of kBF16.
+void columns_by_steps(DType tx, DType t, int64_t m, int64_t k, int64_t rows, const void* x, int64_t ldx, void* steps);
 
 // y [m, n] (kF32 or kBF16, row stride ldy) = the epilogue of x * B.
 struct PanelProduct {
   DType t;
   int64_t m, n, k;  // k even for kBF16
   const void* x;
-  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps
+  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps; x_step 1 where pairs are widened
   const std::byte* b;     // the panels of y's columns
   DType ty;
   void* y;

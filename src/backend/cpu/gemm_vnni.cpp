@@ -26,16 +26,7 @@ using namespace avx512;
 int64_t vnni_panel_bytes(int64_t k) { return round_up(k, 4) * kPanel; }
 
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
-// Round to nearest even; NaN stays NaN.
-NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) {
-  const __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
-  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
-  const __m512i rounded =
-      _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))), 16);
-  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  const __m512i result = _mm512_mask_or_epi32(rounded, nan, high, _mm512_set1_epi32(0x40));
-  _mm256_mask_storeu_epi16(p, lanes, _mm512_cvtepi32_epi16(result));
-}
+NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) { _mm256_mask_storeu_epi16(p, lanes, to_bf16(v)); }
 
 // sums [R, 64] of R rows of x, which are 4 * fours bytes long, and a panel of columns.
 template <int R>

@@ -163,6 +163,10 @@ std::byte* thread_scratch(size_t bytes) {
   return scratch.get(bytes);
 }
 
+DType type_of_columns(DType t) {
+  return t == DType::kBF16 && has_panel_products(t, kPanel) && !multiplies_pairs() ? DType::kF32 : t;
+}
+
 // oneDNN chooses for a full block of rows.
 PackedLayout::PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k) {
   if (has_panel_products(t, k))
@@ -203,10 +207,11 @@ void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, i
   dnnl::reorder(source, target).execute(stream, source, target);
 }
 
-void PackedLayout::pack_rows(int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
+void PackedLayout::pack_rows(DType tx, int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
                              std::byte* packed) const {
   check(kind_ != Kind::kVnni, "bytes are packed column by column");
-  if (kind_ == Kind::kPanels) return pack_panels(t_, begin, end, k_, rows, x, ldx, packed);
+  if (kind_ == Kind::kPanels) return pack_panels(tx, t_, begin, end, k_, rows, x, ldx, packed);
+  check(tx == t_, "a product of {} and {}", name_of(tx), name_of(t_));
   if (rows == k_) return pack(begin, end, t_, x, ldx, 1, packed);
   const int64_t columns = end - begin;
   thread_local Scratch scratch;
@@ -287,13 +292,14 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
   }
 }
 
-void PackedLayout::multiply_transposed(int64_t rows, int64_t m, const void* x, int64_t ldx, const std::byte* packed,
-                                       float* y, bool accumulate) const {
+void PackedLayout::multiply_transposed(DType tx, int64_t rows, int64_t m, const void* x, int64_t ldx,
+                                       const std::byte* packed, float* y, bool accumulate) const {
   std::byte* columns = thread_scratch(static_cast<size_t>(m * k_) * size_of(t_));
   if (kind_ == Kind::kPanels) {
-    columns_by_steps(t_, m, k_, rows, x, ldx, columns);
+    columns_by_steps(tx, t_, m, k_, rows, x, ldx, columns);
     return multiply_panels({t_, m, n_, k_, columns, 1, m, packed, DType::kF32, y, n_, {.accumulate = accumulate}});
   }
+  check(tx == t_, "a product of {} and {}", name_of(tx), name_of(t_));
   if (rows != k_) std::memset(columns, 0, static_cast<size_t>(m * k_) * size_of(t_));
   transpose(t_, rows, m, x, ldx, columns, k_);
   multiply(0, n_, m, columns, packed, DType::kF32, y, n_, {.accumulate = accumulate});

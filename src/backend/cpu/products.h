@@ -16,6 +16,10 @@ inline constexpr int64_t kTaskColumns = 256;  // columns of B that one task comp
 
 struct OneDnnProduct;  // a primitive
 
+// The type that products of columns of matrices of dtype t are computed in: kF32 for bf16 where only float32 is fast,
+// as columns are copied anyway; else t.
+DType type_of_columns(DType t);
+
 // The layout of B [k, n] for products y [m, n] = x [m, k] * B: our panels, those of VNNI, or what oneDNN wants.
 // Elements of B are of dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32. VNNI's panels
 // are packed here, but multiplied by gemm_vnni.h, as their products have scales.
@@ -36,16 +40,18 @@ class PackedLayout {
   // strides: for VNNI bytes, column by column.
   void pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
             std::byte* packed) const;
-  // The same of x [rows, end - begin] of dtype t with the row stride ldx; B's other rows are zeros.
-  void pack_rows(int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx, std::byte* packed) const;
+  // The same of x [rows, end - begin] of dtype tx with the row stride ldx; B's other rows are zeros. tx is t, or any
+  // whose type_of_columns() is t.
+  void pack_rows(DType tx, int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
+                 std::byte* packed) const;
 
   // y [m, end - begin] of dtype ty with the row stride ldy = the epilogue of x * columns [begin, end); the bias is that
   // of column `begin`.
   void multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty, void* y,
                 int64_t ldy, const Epilogue& e = {}) const;
-  // y [m, n] float32 = or += x^T * B: x [rows, m] with the row stride ldx, below which are zeros.
-  void multiply_transposed(int64_t rows, int64_t m, const void* x, int64_t ldx, const std::byte* packed, float* y,
-                           bool accumulate) const;
+  // y [m, n] float32 = or += x^T * B: x [rows, m] of dtype tx as above with the row stride ldx, below which are zeros.
+  void multiply_transposed(DType tx, int64_t rows, int64_t m, const void* x, int64_t ldx, const std::byte* packed,
+                           float* y, bool accumulate) const;
 
  private:
   int64_t offset_of(int64_t column) const;  // bytes before a panel
