@@ -86,7 +86,7 @@ void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int6
   pool.parallel_for(blocks, 1, [&](int64_t block, int64_t) {
     thread_local AlignedBytes packed;
     const int64_t first = block * block_tokens, tokens = std::min(block_tokens, m - first);
-    const PackedLayout layout(type_of_columns(t), k, round_up(tokens, 64));
+    const auto layout = PackedLayout::of_rows(t, k, tokens);
     packed.resize(static_cast<size_t>(layout.bytes()));
     layout.pack_rows(t, 0, k, tokens, offset(x, first * k, t), k, packed.data());
     layout.multiply_transposed(t, tokens, n, offset(dy, first * n, t), n, packed.data(), partial + block * size, false);
@@ -107,7 +107,7 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
   thread_local AlignedBytes packed;  // the caller's
   for (int64_t first = 0; first < m; first += kTokenBlock) {
     const int64_t tokens = std::min(kTokenBlock, m - first);
-    const PackedLayout layout(type_of_columns(t), k, round_up(tokens, 64));
+    const auto layout = PackedLayout::of_rows(t, k, tokens);
     packed.resize(static_cast<size_t>(layout.bytes()));
     std::byte* b = packed.data();
     pool.parallel_for(k, layout.has_panels() ? kTaskColumns : k, [&](int64_t begin, int64_t end) {

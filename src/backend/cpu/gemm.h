@@ -16,7 +16,7 @@
 // (accumulated in float32), or kI8 (in int32).
 namespace nmt::cpu {
 
-// From AVX-512 on: products at the rate of float32 at least, and everything else on half the bytes.
+// From AVX-512 on: products of many rows at the rate of float32 at least, and everything else on half the bytes.
 bool has_bf16();
 
 // The right operand of y = x * B, B [K, N], in the layout that its products read.

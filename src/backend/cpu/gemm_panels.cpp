@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/math.h"
 
-// Only called where the processor has AVX-512; AVX512-BF16 is used by its intrinsics alone, where it is there.
+// For AVX512-BF16, which is used by its intrinsics alone: by tiles for processors that have it.
 #define NMT_PANELS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
 
 namespace nmt::cpu {
@@ -21,9 +21,18 @@ bool has_panel_products(DType t, int64_t k) {
   return has && (t == DType::kF32 || (t == DType::kBF16 && k % 2 == 0));
 }
 
-bool multiplies_pairs() {
-  static const bool does = onednn_has(dnnl::cpu_isa::avx512_core_bf16) && __builtin_cpu_is("amd");
-  return does;
+namespace {
+
+bool has_bf16_instructions() {
+  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_bf16);
+  return has;
+}
+
+}  // namespace
+
+bool widens_bf16() {
+  static const bool pairs_are_fast = has_bf16_instructions() && __builtin_cpu_is("amd");
+  return has_panel_products(DType::kF32, 1) && !pairs_are_fast;
 }
 
 int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_t>(size_of(t)), 64) * kPanel; }
@@ -37,11 +46,6 @@ using namespace avx512;
 constexpr int64_t kBlockRows = 256, kBlockSteps = 512, kBlockColumns = 512;
 constexpr int64_t kAhead = 16, kAheadBytes = 2048;  // rows and bytes before they are copied: far enough for memory
 
-bool rounds_to_bf16() {
-  static const bool does = onednn_has(dnnl::cpu_isa::avx512_core_bf16);
-  return does;
-}
-
 int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
 
 struct Tile {
@@ -53,15 +57,14 @@ struct Tile {
   float* sums;                   // [rows, kPanel]
   int64_t columns;
   DType ty;
-  bool rounds;  // whether the processor rounds to bf16
   void* y;
   int64_t ldy;
   Epilogue epilogue;
 };
 
 // The elements of pairs as float32: the first of each pair is the low one.
-NMT_PANELS inline __m512 firsts(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
-NMT_PANELS inline __m512 seconds(__m512i pairs) {
+NMT_AVX512 inline __m512 firsts(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
+NMT_AVX512 inline __m512 seconds(__m512i pairs) {
   return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000))));
 }
 
@@ -73,18 +76,22 @@ NMT_PANELS inline __m512 multiply_add(__m512 sum, __m512i x, __m512i b) {
     return _mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(b), sum);
 }
 
-// Storing some lanes costs more than storing all.
-template <bool kWhole>
-NMT_PANELS [[gnu::always_inline]] inline void store(bool /*rounds*/, __mmask16 lanes, __m512 v, float* y) {
+// Storing some lanes costs more than storing all. kRounds: the processor rounds to bf16.
+template <bool kRounds, bool kWhole>
+NMT_PANELS [[gnu::always_inline]] inline void store(__mmask16 lanes, __m512 v, float* y) {
   if constexpr (kWhole)
     _mm512_storeu_ps(y, v);
   else
     _mm512_mask_storeu_ps(y, lanes, v);
 }
 
-template <bool kWhole>
-NMT_PANELS [[gnu::always_inline]] inline void store(bool rounds, __mmask16 lanes, __m512 v, uint16_t* y) {
-  const __m256i rounded = rounds ? (__m256i)_mm512_cvtneps_pbh(v) : to_bf16(v);
+template <bool kRounds, bool kWhole>
+NMT_PANELS [[gnu::always_inline]] inline void store(__mmask16 lanes, __m512 v, uint16_t* y) {
+  __m256i rounded;
+  if constexpr (kRounds)
+    rounded = (__m256i)_mm512_cvtneps_pbh(v);
+  else
+    rounded = to_bf16(v);
   if constexpr (kWhole)
     _mm256_storeu_epi16(y, rounded);
   else
@@ -93,12 +100,11 @@ NMT_PANELS [[gnu::always_inline]] inline void store(bool rounds, __mmask16 lanes
 
 // The sums of a tile, of all its columns or some, become y. What the loops need of the tile is read before: for all
 // that the compiler knows, a store to y changes it.
-template <class Y, bool kWhole, int R>
+template <class Y, bool kRounds, bool kWhole, int R>
 NMT_PANELS [[gnu::always_inline]] inline void finish(const Tile& t, const __m512 (&sums)[R][kVectors]) {
   Y* const y = static_cast<Y*>(t.y);
   const Epilogue e = t.epilogue;
   const int64_t ldy = t.ldy, columns = t.columns;
-  const bool rounds = t.rounds;
   const __m512 floor = floor_of(e);
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
@@ -107,13 +113,13 @@ NMT_PANELS [[gnu::always_inline]] inline void finish(const Tile& t, const __m512
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       Y* const to = y + r * ldy + v * kLanes;
-      store<kWhole>(rounds, lanes, with_epilogue(e, floor, bias, sums[r][v], lanes, to), to);
+      store<kRounds, kWhole>(lanes, with_epilogue(e, floor, bias, sums[r][v], lanes, to), to);
     }
   }
 }
 
 // The loops over rows and vectors are unrolled early, else GCC keeps the sums in memory.
-template <bool kPairs, int R>
+template <bool kPairs, bool kRounds, int R>
 NMT_PANELS void multiply_tile(const Tile& t) {
   const auto size = static_cast<int64_t>(size_of(t.ty));
   if (t.last_steps) {
@@ -150,19 +156,19 @@ NMT_PANELS void multiply_tile(const Tile& t) {
   }
   const bool whole = t.columns >= kPanel;
   if (t.ty == DType::kF32)
-    whole ? finish<float, true>(t, sums) : finish<float, false>(t, sums);
+    whole ? finish<float, kRounds, true>(t, sums) : finish<float, kRounds, false>(t, sums);
   else
-    whole ? finish<uint16_t, true>(t, sums) : finish<uint16_t, false>(t, sums);
+    whole ? finish<uint16_t, kRounds, true>(t, sums) : finish<uint16_t, kRounds, false>(t, sums);
 }
 
 // The rows of x that the next tile reads first.
-NMT_PANELS void fetch_rows(const PanelProduct& p, int64_t row, int64_t step, int64_t steps) {
+NMT_AVX512 void fetch_rows(const PanelProduct& p, int64_t row, int64_t step, int64_t steps) {
   for (int64_t r = row; r < row + kTileRows; ++r)
     for (int64_t i = 0; i < steps * kStepBytes; i += kLine) prefetch(p.x, (r * p.x_row + step) * kStepBytes + i);
 }
 
 // Pairs [steps, kPanel] become float32 [2 * steps, kPanel].
-NMT_PANELS void widen_panel(const std::byte* pairs, int64_t steps, float* to) {
+NMT_AVX512 void widen_panel(const std::byte* pairs, int64_t steps, float* to) {
   for (int64_t i = 0; i < steps; ++i, to += 2 * kPanel)
     for (int v = 0; v < kVectors; ++v) {
       const std::byte* line = pairs + (i * kVectors + v) * kLine;
@@ -174,7 +180,7 @@ NMT_PANELS void widen_panel(const std::byte* pairs, int64_t steps, float* to) {
 }
 
 // Rows of k elements of bf16 become float32 [rows, kBlockSteps].
-NMT_PANELS void widen_rows(const std::byte* x, int64_t row_bytes, int64_t rows, int64_t k, float* to) {
+NMT_AVX512 void widen_rows(const std::byte* x, int64_t row_bytes, int64_t rows, int64_t k, float* to) {
   for (int64_t r = 0; r < rows; ++r, x += row_bytes, to += kBlockSteps) {
     const auto* row = reinterpret_cast<const uint16_t*>(x);
     int64_t i = 0;
@@ -183,14 +189,17 @@ NMT_PANELS void widen_rows(const std::byte* x, int64_t row_bytes, int64_t rows, 
   }
 }
 
-template <bool kPairs>
-constexpr std::array<void (*)(const Tile&), kTileRows> kTiles = {multiply_tile<kPairs, 1>, multiply_tile<kPairs, 2>,
-                                                                 multiply_tile<kPairs, 3>, multiply_tile<kPairs, 4>,
-                                                                 multiply_tile<kPairs, 5>, multiply_tile<kPairs, 6>};
+using Tiles = std::array<void (*)(const Tile&), kTileRows>;
+
+template <bool kPairs, bool kRounds>
+constexpr Tiles kTiles = {multiply_tile<kPairs, kRounds, 1>, multiply_tile<kPairs, kRounds, 2>,
+                          multiply_tile<kPairs, kRounds, 3>, multiply_tile<kPairs, kRounds, 4>,
+                          multiply_tile<kPairs, kRounds, 5>, multiply_tile<kPairs, kRounds, 6>};
 
 struct Block {
-  int64_t row, end_row, column, end_column, step, steps;
+  int64_t row, end_row, column, step, steps;
   bool widen;
+  const Tiles& tiles;
   // Memory of the thread: the sums of the block's panels [kBlockRows, kPanel] where it has not all steps; its rows of
   // x and a panel as float32, kBlockSteps of either.
   float *sums, *wide_x, *wide_b;
@@ -202,7 +211,6 @@ void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
   Epilogue e = p.epilogue;
   if (e.bias != nullptr) e.bias += column;
   const bool first_panel = column == block.column;
-  const auto& tiles = p.t == DType::kBF16 && !block.widen ? kTiles<true> : kTiles<false>;
   for (int64_t row = block.row; row < block.end_row; row += kTileRows) {
     const int64_t rows = std::min<int64_t>(kTileRows, block.end_row - row);
     if (first_panel && p.x_step == 1) fetch_rows(p, row + kTileRows, block.step, block.steps);
@@ -213,10 +221,11 @@ void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
               .b = b,
               .first_steps = block.step == 0,
               .last_steps = (block.step + block.steps) * elements_of_step(p.t) == p.k,
-              .sums = block.sums + (column - block.column) * kBlockRows + (row - block.row) * kPanel,
+              .sums = block.sums == nullptr
+                          ? nullptr
+                          : block.sums + (column - block.column) * kBlockRows + (row - block.row) * kPanel,
               .columns = std::min(kPanel, p.n - column),
               .ty = p.ty,
-              .rounds = rounds_to_bf16(),
               .y = offset(p.y, row * p.ldy + column, p.ty),
               .ldy = p.ldy,
               .epilogue = e};
@@ -228,22 +237,26 @@ void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
       tile.steps = 2 * block.steps;
       tile.b = reinterpret_cast<const std::byte*>(block.wide_b);
     }
-    tiles[static_cast<size_t>(rows - 1)](tile);
+    block.tiles[static_cast<size_t>(rows - 1)](tile);
   }
 }
 
 }  // namespace
 
 void multiply_panels(const PanelProduct& p) {
-  const bool bf16 = p.t == DType::kBF16, widen = bf16 && !multiplies_pairs();
-  check((bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
+  const bool bf16 = p.t == DType::kBF16, widen = bf16 && widens_bf16();
+  check(p.k > 0 && (bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
         "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
-  check(!widen || p.x_step == 1, "columns of pairs are not widened");
-  const int64_t steps = p.k / elements_of_step(p.t), most_steps = widen ? kBlockSteps / 2 : kBlockSteps;
+  check(!widen || p.x_step == 1, "columns of bf16 are not widened");
+  const int64_t steps = p.k / elements_of_step(p.t);
+  const int64_t most_steps = widen ? kBlockSteps / 2 : kBlockSteps;  // widened, a step is two
   const bool parts = steps > most_steps;
   const int64_t columns = parts ? kBlockColumns : round_up(p.n, kPanel);
   const int64_t of_sums = parts ? kBlockRows * kBlockColumns : 0, of_x = widen ? kBlockRows * kBlockSteps : 0,
                 of_b = widen ? kBlockSteps * kPanel : 0;
+  const Tiles& tiles = bf16 && !widen            ? kTiles<true, true>
+                       : has_bf16_instructions() ? kTiles<false, true>
+                                                 : kTiles<false, false>;
   thread_local Scratch scratch;
   auto* sums = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(of_sums + of_x + of_b) * sizeof(float)));
   for (int64_t row = 0; row < p.m; row += kBlockRows)
@@ -252,14 +265,15 @@ void multiply_panels(const PanelProduct& p) {
         const Block block{.row = row,
                           .end_row = std::min(row + kBlockRows, p.m),
                           .column = column,
-                          .end_column = std::min(column + columns, p.n),
                           .step = step,
                           .steps = std::min(most_steps, steps - step),
                           .widen = widen,
-                          .sums = sums,
+                          .tiles = tiles,
+                          .sums = parts ? sums : nullptr,
                           .wide_x = sums + of_sums,
                           .wide_b = sums + of_sums + of_x};
-        for (int64_t panel = column; panel < block.end_column; panel += kPanel) multiply_panel(p, block, panel);
+        const int64_t end = std::min(column + columns, p.n);
+        for (int64_t panel = column; panel < end; panel += kPanel) multiply_panel(p, block, panel);
       }
 }
 
@@ -267,7 +281,7 @@ namespace {
 
 // One step of m columns: row 0 of x, for pairs beside it row 1 where there is one. Rows that are read later are fetched
 // ahead: they lie too far apart for the processor to foresee them.
-NMT_PANELS void copy_step(DType tx, DType t, int64_t rows, int64_t m, const void* x, int64_t ldx, int32_t* to) {
+NMT_AVX512 void copy_step(DType tx, DType t, int64_t rows, int64_t m, const void* x, int64_t ldx, int32_t* to) {
   for (int64_t c = 0; c < m; c += kLanes) {
     const __mmask16 lanes = lanes_of(m - c);
     if (tx == DType::kF32) {

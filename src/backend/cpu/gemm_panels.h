@@ -8,8 +8,7 @@
 
 // Products of float32 and of bf16 on processors with AVX-512. oneDNN's are as fast once their operands are in the
 // cache; these fetch ahead what they read and write, cost nothing to begin, and read x by columns as well as by rows,
-// so that gradients of weights need no transposed copy of it. Those of bf16 have the rate of float32 at least: see
-// multiplies_pairs().
+// so that gradients of weights need no transposed copy of it.
 //
 // A step of a product's sum takes 4 bytes a row of x and a column of B: an element of float32, or two of bf16.
 namespace nmt::cpu {
@@ -17,9 +16,10 @@ namespace nmt::cpu {
 // Whether the processor has them for x of dtype t and k columns: with AMX oneDNN's are faster.
 bool has_panel_products(DType t, int64_t k);
 
-// Whether they multiply and add pairs of bf16 by AVX512-BF16: AMD's does at twice the rate of float32. Intel's has half
-// of float32's rate; there, and where there is none, elements become float32 in the cache.
-bool multiplies_pairs();
+// Whether elements of bf16 become float32 to be multiplied: by AVX-512 alone, and where the instructions for pairs of
+// bf16 are slower. AMD's have twice the rate of float32, Intel's half of it (measured on a Xeon of family 6, model
+// 207).
+bool widens_bf16();
 
 inline constexpr int64_t kStepBytes = 4;
 
@@ -40,9 +40,9 @@ void columns_by_steps(DType tx, DType t, int64_t m, int64_t k, int64_t rows, con
 // y [m, n] (kF32 or kBF16, row stride ldy) = the epilogue of x * B.
 struct PanelProduct {
   DType t;
-  int64_t m, n, k;  // k even for kBF16
+  int64_t m, n, k;  // k positive, for kBF16 even
   const void* x;
-  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps; x_step 1 where pairs are widened
+  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps; x_step is 1 where bf16 is widened
   const std::byte* b;     // the panels of y's columns
   DType ty;
   void* y;

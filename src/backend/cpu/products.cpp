@@ -156,15 +156,13 @@ Key packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, const Epilogu
   return {m, n, k, k, 1, 0, 0, t, ty, e.bias != nullptr, relu, e.accumulate, partial};
 }
 
+DType type_of_copies(DType t) { return t == DType::kBF16 && widens_bf16() ? DType::kF32 : t; }
+
 }  // namespace
 
 std::byte* thread_scratch(size_t bytes) {
   thread_local Scratch scratch;
   return scratch.get(bytes);
-}
-
-DType type_of_columns(DType t) {
-  return t == DType::kBF16 && has_panel_products(t, kPanel) && !multiplies_pairs() ? DType::kF32 : t;
 }
 
 // oneDNN chooses for a full block of rows.
@@ -175,6 +173,10 @@ PackedLayout::PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k) 
     kind_ = Kind::kVnni;
   else if (n > 0 && k > 0)
     product_ = packed_products().get(packed_key(kRowBlock, n, k, t, t == DType::kI8 ? DType::kI32 : t, {}, false));
+}
+
+PackedLayout PackedLayout::of_rows(DType tx, int64_t n, int64_t rows) {
+  return {type_of_copies(tx), n, round_up(rows, 64)};
 }
 
 int64_t PackedLayout::bytes() const {
@@ -209,9 +211,8 @@ void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, i
 
 void PackedLayout::pack_rows(DType tx, int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
                              std::byte* packed) const {
-  check(kind_ != Kind::kVnni, "bytes are packed column by column");
+  check(t_ == type_of_copies(tx), "rows of {} in a layout of {}", name_of(tx), name_of(t_));
   if (kind_ == Kind::kPanels) return pack_panels(tx, t_, begin, end, k_, rows, x, ldx, packed);
-  check(tx == t_, "a product of {} and {}", name_of(tx), name_of(t_));
   if (rows == k_) return pack(begin, end, t_, x, ldx, 1, packed);
   const int64_t columns = end - begin;
   thread_local Scratch scratch;
@@ -294,12 +295,12 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
 
 void PackedLayout::multiply_transposed(DType tx, int64_t rows, int64_t m, const void* x, int64_t ldx,
                                        const std::byte* packed, float* y, bool accumulate) const {
+  check(t_ == type_of_copies(tx), "columns of {} in a layout of {}", name_of(tx), name_of(t_));
   std::byte* columns = thread_scratch(static_cast<size_t>(m * k_) * size_of(t_));
   if (kind_ == Kind::kPanels) {
     columns_by_steps(tx, t_, m, k_, rows, x, ldx, columns);
     return multiply_panels({t_, m, n_, k_, columns, 1, m, packed, DType::kF32, y, n_, {.accumulate = accumulate}});
   }
-  check(tx == t_, "a product of {} and {}", name_of(tx), name_of(t_));
   if (rows != k_) std::memset(columns, 0, static_cast<size_t>(m * k_) * size_of(t_));
   transpose(t_, rows, m, x, ldx, columns, k_);
   multiply(0, n_, m, columns, packed, DType::kF32, y, n_, {.accumulate = accumulate});

@@ -16,10 +16,6 @@ inline constexpr int64_t kTaskColumns = 256;  // columns of B that one task comp
 
 struct OneDnnProduct;  // a primitive
 
-// The type that products of columns of matrices of dtype t are computed in: kF32 for bf16 where only float32 is fast,
-// as columns are copied anyway; else t.
-DType type_of_columns(DType t);
-
 // The layout of B [k, n] for products y [m, n] = x [m, k] * B: our panels, those of VNNI, or what oneDNN wants.
 // Elements of B are of dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32. VNNI's panels
 // are packed here, but multiplied by gemm_vnni.h, as their products have scales.
@@ -27,6 +23,9 @@ class PackedLayout {
  public:
   PackedLayout() = default;  // of nothing, and nothing can be done with it
   PackedLayout(DType t, int64_t n, int64_t k);
+  // Of B [rows, n] for multiply_transposed() by matrices of dtype tx. It has elements of tx or, as operands are copied
+  // anyway, kF32 for a bf16 that would be widened.
+  static PackedLayout of_rows(DType tx, int64_t n, int64_t rows);
 
   DType dtype() const { return t_; }
   int64_t n() const { return n_; }
@@ -40,8 +39,8 @@ class PackedLayout {
   // strides: for VNNI bytes, column by column.
   void pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
             std::byte* packed) const;
-  // The same of x [rows, end - begin] of dtype tx with the row stride ldx; B's other rows are zeros. tx is t, or any
-  // whose type_of_columns() is t.
+  // The same of x [rows, end - begin] with the row stride ldx, in a layout of_rows() for its dtype tx; B's other rows
+  // are zeros.
   void pack_rows(DType tx, int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
                  std::byte* packed) const;
 
@@ -49,7 +48,8 @@ class PackedLayout {
   // of column `begin`.
   void multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty, void* y,
                 int64_t ldy, const Epilogue& e = {}) const;
-  // y [m, n] float32 = or += x^T * B: x [rows, m] of dtype tx as above with the row stride ldx, below which are zeros.
+  // y [m, n] float32 = or += x^T * B in a layout of_rows() for tx: x [rows, m] with the row stride ldx, below which are
+  // zeros.
   void multiply_transposed(DType tx, int64_t rows, int64_t m, const void* x, int64_t ldx, const std::byte* packed,
                            float* y, bool accumulate) const;
 

@@ -88,10 +88,20 @@ struct Product {
     return sums;
   }
 
+  cpu::Epilogue epilogue() const {
+    return {bias ? b.f32() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, accumulate};
+  }
+
   Array run(ThreadPool& pool, const cpu::PackedMatrix& packed) const {
     Array result = y;
-    cpu::multiply(pool, packed, size.m, t, x.data(), ty, result.data(),
-                  {bias ? b.f32() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, accumulate});
+    cpu::multiply(pool, packed, size.m, t, x.data(), ty, result.data(), epilogue());
+    return result;
+  }
+
+  // As one task: of all rows and columns.
+  Array run_at_once(const cpu::PackedMatrix& packed) const {
+    Array result = y;
+    packed.layout().multiply(0, size.n, size.m, x.data(), packed.data(), ty, result.data(), size.n, epilogue());
     return result;
   }
 
@@ -107,6 +117,7 @@ struct Product {
     CHECK(packed.dtype() == t);
     const Array result = run(one, packed);
     check_product(ty, result, reference());
+    if (size.k > 0 && cpu::has_panel_products(t, size.k)) CHECK(run_at_once(packed) == result);
     for (ThreadPool* pool : {&two, &three}) {
       cpu::PackedMatrix again;
       again.pack(*pool, t, w.f32(), size.n, size.k, transposed);
@@ -200,9 +211,9 @@ TEST_CASE("a packed matrix is packed anew", "[gemm]") {
 }
 
 TEST_CASE("gradients of weights", "[gemm]") {
-  const Size sizes[] = {{0, 7, 5},      {1, 1, 1},    {7, 33, 65},    {64, 16, 16},    {65, 7, 33},
-                        {33, 1, 7},     {9, 300, 65}, {70, 65, 270},  {1024, 5, 9},    {1030, 33, 7},
-                        {2100, 17, 33}, {5, 1030, 3}, {70, 260, 300}, {1025, 66, 1000}};
+  const Size sizes[] = {{0, 7, 5},     {1, 1, 1},      {7, 33, 65},   {64, 16, 16},   {65, 7, 33},
+                        {33, 1, 7},    {9, 300, 65},   {70, 65, 270}, {1024, 5, 9},   {4200, 300, 3},
+                        {1030, 33, 7}, {2100, 17, 33}, {5, 1030, 3},  {70, 260, 300}, {1025, 66, 1000}};
   for (const DType t : compute_types())
     for (const auto& [m, n, k] : sizes) {
       INFO(name_of(t) << " dy [" << m << ", " << n << "], x [" << m << ", " << k << "]");
