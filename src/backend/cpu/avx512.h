@@ -26,13 +26,13 @@ NMT_AVX512 inline __mmask16 lanes_of(int64_t left) {
 
 // Elements of a matrix: float32, or the bits of bf16.
 NMT_AVX512 inline __m512 load(__mmask16 lanes, const float* p) { return _mm512_maskz_loadu_ps(lanes, p); }
+NMT_AVX512 inline __m512 from_bf16(__m256i bits) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
 NMT_AVX512 inline __m512 load(__mmask16 lanes, const uint16_t* p) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p)), 16));
+  return from_bf16(_mm256_maskz_loadu_epi16(lanes, p));
 }
-
-NMT_AVX512 inline __m512 load(const uint16_t* p) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_epi16(p)), 16));
-}
+NMT_AVX512 inline __m512 load(const uint16_t* p) { return from_bf16(_mm256_loadu_epi16(p)); }
 
 // The bits of bf16, rounded to nearest even; NaN stays NaN.
 NMT_AVX512 inline __m256i to_bf16(__m512 v) {
