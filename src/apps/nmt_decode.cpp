@@ -13,6 +13,7 @@
 #include "config/threads.h"
 #include "decode/attention_output.h"
 #include "decode/line_translator.h"
+#include "decode/tree_grammar.h"
 #include "io/model_file.h"
 #include "nn/model.h"
 #include "text/line_queue.h"

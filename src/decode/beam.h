@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/options.h"
+#include "tensor/beam.h"
 
 namespace nmt {
 
@@ -26,6 +27,8 @@ struct SearchOptions {
   // What log P is divided by; `length` counts </s>. GNMT's ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14), or
   // length^normalize where that is positive.
   double penalty(int64_t length) const;
+  std::vector<double> penalties(int64_t longest) const;  // of lengths from 0 to that
+  BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos}; }
 };
 
 struct Hypothesis {
@@ -37,23 +40,19 @@ struct Hypothesis {
 // The beam of one sentence. The live hypotheses start as the empty one. A candidate is a live hypothesis and one token
 // more. In each step, of the first `beam` candidates by log P, those that end in </s> are finished, and the first
 // `beam` candidates that do not are the next live ones (of the first 2 * beam, no more than half can end). After
-// `limit` steps it is over; if nothing was ever finished, the live ones are finished as they are. Equal ones are
-// ordered by their ids.
+// `limit` steps it is over; if nothing was ever finished, the live ones are finished as they are. Candidates of equal
+// log P are ordered by their ids; of finished ones with equal scores the one is first that was finished first.
 //
 // log P only falls and a penalty only grows, so what comes of a candidate scores at most log P / penalty(limit). One
 // that can no longer enter the result is dropped at once. This changes no result: candidates behind it in the order are
 // as hopeless as it is, so none of them gets its place.
 class Beam {
  public:
-  struct Live {
-    std::vector<int32_t> ids;
-    double log_probability;
-    int32_t parent;  // its index among the live ones of the step before
-  };
-
   Beam(const SearchOptions& options, int64_t limit, int32_t eos);
 
-  const std::vector<Live>& live() const { return live_; }  // none: the search is over
+  int32_t live() const { return progress_.live; }  // how many hypotheses; 0: the search is over
+  BeamToken last(int32_t live) const;              // its last token, -1 where there is none
+  std::vector<int32_t> ids(int32_t live) const;
 
   // The k most probable tokens after each live hypothesis: [live, k], by falling log-probability and rising id.
   // k: 2 * beam, or all there are where these are fewer; -infinity: not possible. Throws Error for NaN, and where
@@ -64,20 +63,15 @@ class Beam {
   std::vector<Hypothesis> best() const;
 
  private:
-  struct Finished {
-    double score, log_probability;
-    std::vector<int32_t> ids;  // with </s> where there is one
-  };
-
-  void finish(std::vector<int32_t> ids, double log_probability);
-
-  const SearchOptions& options_;
-  int64_t limit_, steps_ = 0;
-  int32_t eos_;
-  size_t wanted_;
-  double last_penalty_;  // penalty(limit)
-  std::vector<Live> live_;
-  std::vector<Finished> finished_;  // the best `wanted`, in order
+  BeamRule rule_;
+  BeamProgress progress_;
+  std::vector<double> penalties_;
+  std::vector<LiveHypothesis> live_;
+  std::vector<FinishedHypothesis> finished_;
+  std::vector<BeamToken> history_;
 };
+
+// Throws Error where a step could not go on.
+void check_status(BeamStatus status);
 
 }  // namespace nmt

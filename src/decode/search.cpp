@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
-#include <ranges>
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
+#include "ops/fusion.h"
 
 namespace nmt {
 
@@ -37,82 +36,7 @@ void keep_only(std::span<const int32_t> ids, std::span<float> log_probabilities)
   for (size_t i = 0; i < ids.size(); ++i) log_probabilities[static_cast<size_t>(ids[i])] = kept[i];
 }
 
-// A model alone finds its best tokens where it computes; those of ensembles and of trees are found on the host.
-bool finds_its_own_best(size_t models, const SearchOptions& options) { return models == 1 && options.trees == nullptr; }
-
 }  // namespace
-
-// Sentences that go on together, step by step, as all models see them.
-class Search::Group {
- public:
-  Group(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options)
-      : runtime_(runtime), options_(options) {
-    double sum = 0;
-    for (const Scorer& scorer : scorers) sum += scorer.weight;
-    for (const Scorer& scorer : scorers)
-      models_.push_back(std::make_unique<SearchModel>(scorer, scorer.weight / sum, runtime));
-  }
-
-  std::span<const std::unique_ptr<SearchModel>> models() const { return models_; }
-
-  void open(SourceQueue& queue, const SearchLimits& limits, int64_t longest, const Shortlist* shortlist) {
-    batch_.emplace(queue, options_, limits, models_[0]->config(), longest, shortlist);
-  }
-  bool under_way() const { return !batch_->ids.empty(); }
-
-  // Begins to compute a step; what it finds is for end_step(). With nothing left in the queue nothing is under way.
-  void begin_step() {
-    if (const auto begun = batch_->begin(); !begun.rows.empty()) {
-      const PhaseScope encoding(runtime_.profile, "encoder");
-      for (const auto& model : models_) model->encode(begun, batch_->source_rows());
-    }
-    batch_->gather();
-    if (!under_way()) return;
-    const PhaseScope decoding(runtime_.profile, "decoder");
-    const auto all =
-        batch_->allowed ? static_cast<int>(batch_->allowed->ids().size()) : models_[0]->config().target_vocabulary;
-    k_ = std::min(2 * options_.beam, all);
-    if (alone())
-      models_[0]->begin_best_tokens(*batch_, k_);
-    else
-      find_best_tokens();
-  }
-
-  void end_step(const SearchDone& done) {
-    if (alone()) {
-      const PhaseScope decoding(runtime_.profile, "decoder");
-      models_[0]->best_tokens(*batch_, log_probabilities_, ids_);
-    }
-    batch_->advance(log_probabilities_, ids_, k_, runtime_.pool(), done);
-  }
-
- private:
-  bool alone() const { return finds_its_own_best(models_.size(), options_); }
-
-  void find_best_tokens() {
-    std::vector<float> sums;
-    for (const auto& model : models_) model->add_all(*batch_, sums);
-    const int64_t rows = std::ssize(batch_->ids), width = std::ssize(sums) / rows;
-    log_probabilities_.resize(static_cast<size_t>(rows * k_));
-    ids_.resize(log_probabilities_.size());
-    runtime_.pool().parallel_for(rows, 1, [&](int64_t r, int64_t) {
-      float *values = log_probabilities_.data() + r * k_, *all = sums.data() + r * width;
-      if (options_.trees != nullptr)
-        keep_only(batch_->in_tree[static_cast<size_t>(r)], {all, static_cast<size_t>(width)});
-      cpu::BestLogits best;
-      cpu::find_best(all, width, 0, k_, best, values, ids_.data() + r * k_);
-      if (std::isnan(best.sum)) std::fill_n(values, k_, best.sum);
-    });
-  }
-
-  Runtime& runtime_;
-  const SearchOptions& options_;
-  std::vector<std::unique_ptr<SearchModel>> models_;
-  std::optional<Sentences> batch_;
-  int k_ = 0;  // of the step
-  std::vector<float> log_probabilities_;
-  std::vector<int32_t> ids_;
-};
 
 Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options,
                const Shortlist* shortlist)
@@ -120,38 +44,122 @@ Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOp
   check(!scorers.empty(), "a search without models");
   check(shortlist == nullptr || scorers.size() == 1, "a shortlist for an ensemble");
   check(shortlist == nullptr || options.trees == nullptr, "a shortlist for trees");
+  double sum = 0;
   for (const Scorer& scorer : scorers) {
     const ModelConfig &config = scorer.transformer->config(), &first = scorers[0].transformer->config();
     check(config.target_vocabulary == first.target_vocabulary && config.eos == first.eos,
           "models of an ensemble have different vocabularies");
+    sum += scorer.weight;
   }
-  // While a device computes a step of one group, the host goes on with what the other's has found.
-  const bool takes_turns = !runtime.backend()->on_host() && finds_its_own_best(scorers.size(), options);
-  for (int i = 0; i < (takes_turns ? 2 : 1); ++i) groups_.push_back(std::make_unique<Group>(scorers, runtime, options));
+  for (const Scorer& scorer : scorers)
+    models_.push_back(std::make_unique<SearchModel>(scorer, scorer.weight / sum, runtime));
+  // What ensembles and trees may go on with is found on the host.
+  if (!runtime.backend()->on_host() && scorers.size() == 1 && options.trees == nullptr)
+    device_beams_ = std::make_unique<DeviceBeams>(runtime.backend(), options, models_[0]->config().eos);
 }
 
 Search::~Search() = default;
 
 int64_t Search::longest() const {
   int64_t longest = INT64_MAX;
-  for (const auto& model : groups_[0]->models()) longest = std::min(longest, model->config().longest());
+  for (const auto& model : models_) longest = std::min(longest, model->config().longest());
   return longest;
 }
 
 void Search::translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done) {
-  const auto count = std::min(std::ssize(groups_), std::max<int64_t>(1, limits.sentences));
-  const std::span groups(groups_.data(), static_cast<size_t>(count));
   const PhaseScope phase(runtime_.profile, "search");
-  for (const auto& group : groups) {
-    group->open(queue, {.sentences = limits.sentences / count, .tokens = limits.tokens / count}, longest(), shortlist_);
-    group->begin_step();
-  }
-  const auto under_way = [](const auto& group) { return group->under_way(); };
-  while (std::ranges::any_of(groups, under_way))
-    for (const auto& group : groups | std::views::filter(under_way)) {
-      group->end_step(done);
-      group->begin_step();
+  Sentences sentences(queue, options_, limits, models_[0]->config(), longest(), shortlist_);
+  if (device_beams_ != nullptr)
+    search_on_device(sentences, done);
+  else
+    search_on_host(sentences, done);
+}
+
+void Search::begin(const Sentences::Begun& begun, const Sentences& sentences) {
+  if (begun.rows.empty()) return;
+  const PhaseScope encoding(runtime_.profile, "encoder");
+  for (const auto& model : models_) model->encode(begun, sentences.source_rows());
+}
+
+int Search::candidates(const Sentences& sentences) const {
+  const auto all =
+      sentences.allowed ? static_cast<int>(sentences.allowed->ids().size()) : models_[0]->config().target_vocabulary;
+  return std::min(2 * options_.beam, all);
+}
+
+void Search::search_on_host(Sentences& sentences, const SearchDone& done) {
+  HostBeams beams(options_, models_[0]->config().eos);
+  BestTokens best;
+  for (;;) {
+    begin(sentences.begin(), sentences);
+    beams.gather(sentences);
+    if (beams.count() == 0) return;
+    const int k = candidates(sentences);
+    {
+      const PhaseScope decoding(runtime_.profile, "decoder");
+      find_best_tokens(beams, sentences, k, best);
     }
+    beams.advance(best.log_probabilities, best.ids, k, runtime_.pool(), sentences, done);
+  }
+}
+
+// A model alone finds its best tokens where it computes; those of ensembles and of trees are found here.
+void Search::find_best_tokens(const HostBeams& beams, const Sentences& sentences, int k, BestTokens& best) {
+  const int64_t found = beams.count() * k;
+  if (models_.size() == 1 && options_.trees == nullptr) {
+    Graph graph(runtime_, fusion_rules());
+    const Expr values = models_[0]->best_tokens(graph, beams.rows(graph), beams.cache_rows(), sentences, k);
+    graph.run({values, values.output(1)});
+    best.log_probabilities.assign(graph.data<float>(values), graph.data<float>(values) + found);
+    const auto* ids = graph.data<int32_t>(values.output(1));
+    best.ids.assign(ids, ids + found);
+    if (sentences.allowed)
+      for (int32_t& id : best.ids) id = sentences.allowed->ids()[static_cast<size_t>(id)];
+    return;
+  }
+  std::vector<float> sums;
+  for (const auto& model : models_) {
+    Graph graph(runtime_, fusion_rules());
+    const Expr all = model->log_probabilities(graph, beams.rows(graph), beams.cache_rows(), sentences);
+    graph.run({all});
+    sums.resize(static_cast<size_t>(all.shape().elements()));
+    const float *data = graph.data<float>(all), weight = model->weight();
+    runtime_.pool().parallel_for(std::ssize(sums), 1 << 16, [&](int64_t first, int64_t end) {
+      for (int64_t i = first; i < end; ++i) sums[static_cast<size_t>(i)] += weight * data[i];
+    });
+  }
+  const int64_t rows = beams.count(), width = std::ssize(sums) / rows;
+  best.log_probabilities.resize(static_cast<size_t>(found));
+  best.ids.resize(static_cast<size_t>(found));
+  runtime_.pool().parallel_for(rows, 1, [&](int64_t r, int64_t) {
+    float *values = best.log_probabilities.data() + r * k, *all = sums.data() + r * width;
+    if (options_.trees != nullptr)
+      keep_only(beams.in_tree()[static_cast<size_t>(r)], {all, static_cast<size_t>(width)});
+    cpu::BestLogits logits;
+    cpu::find_best(all, width, 0, k, logits, values, best.ids.data() + r * k);
+    if (std::isnan(logits.sum)) std::fill_n(values, k, logits.sum);
+  });
+}
+
+// The host begins a step before it looks at what the one before has found, so that the device never waits for it.
+void Search::search_on_device(Sentences& sentences, const SearchDone& done) {
+  DeviceBeams& beams = *device_beams_;
+  beams.open(sentences.highest_limit());
+  for (;;) {
+    const auto begun = sentences.begin();
+    begin(begun, sentences);
+    if (!beams.follow(sentences, !begun.rows.empty())) return;
+    {
+      const PhaseScope decoding(runtime_.profile, "decoder");
+      Graph graph(runtime_, fusion_rules());
+      const auto rows = beams.rows(graph);
+      const Expr best = models_[0]->best_tokens(graph, rows, beams.cache_rows(), sentences, candidates(sentences));
+      const Expr report = beams.advance(best, rows, sentences);
+      graph.run({report});
+      beams.send(graph.place(report));
+    }
+    beams.receive(sentences, done);
+  }
 }
 
 std::vector<std::vector<float>> Search::score(std::span<const IdPair> pairs) {
@@ -159,7 +167,7 @@ std::vector<std::vector<float>> Search::score(std::span<const IdPair> pairs) {
   if (pairs.empty()) return scores;
   const PairInput input = pair_input(pairs);
   std::vector<float> sums(input.target.ids.size());
-  for (const auto& model : groups_[0]->models()) model->add_scores(input, sums);
+  for (const auto& model : models_) model->add_scores(input, sums);
   for (size_t s = 0; s < pairs.size(); ++s)
     scores.emplace_back(sums.begin() + input.target.begin[s], sums.begin() + input.target.begin[s + 1]);
   return scores;

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "decode/device_beams.h"
+#include "decode/host_beams.h"
 #include "decode/search_model.h"
 
 namespace nmt {
@@ -29,12 +31,22 @@ class Search {
   int64_t longest() const;
 
  private:
-  class Group;  // sentences that go on together
+  struct BestTokens {  // [rows, k]
+    std::vector<float> log_probabilities;
+    std::vector<int32_t> ids;
+  };
+
+  void begin(const Sentences::Begun& begun, const Sentences& sentences);
+  int candidates(const Sentences& sentences) const;  // tokens that a hypothesis may go on with, k
+  void search_on_host(Sentences& sentences, const SearchDone& done);
+  void find_best_tokens(const HostBeams& beams, const Sentences& sentences, int k, BestTokens& best);
+  void search_on_device(Sentences& sentences, const SearchDone& done);
 
   Runtime& runtime_;
   const SearchOptions& options_;
   const Shortlist* shortlist_;
-  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<std::unique_ptr<SearchModel>> models_;
+  std::unique_ptr<DeviceBeams> device_beams_;  // null: beams are the host's
 };
 
 }  // namespace nmt

@@ -9,20 +9,13 @@
 #include "ops/project_top_k.h"
 
 namespace nmt {
-namespace {
-
-constexpr size_t kRoom = 1 << 16;  // bytes of a message, which grows
-
-}  // namespace
 
 SearchModel::SearchModel(const Scorer& scorer, double weight, Runtime& runtime)
     : transformer_(*scorer.transformer),
       parameters_(*scorer.parameters),
       weight_(static_cast<float>(weight)),
       runtime_(runtime),
-      layers_(static_cast<size_t>(transformer_.config().dec_depth)),
-      log_probabilities_(runtime.backend()->message(kRoom)),
-      ids_(runtime.backend()->message(kRoom)) {}
+      layers_(static_cast<size_t>(transformer_.config().dec_depth)) {}
 
 SearchModel::~SearchModel() { runtime_.forget(allowed_rows_.data()); }
 
@@ -45,38 +38,19 @@ void SearchModel::encode(const Sentences::Begun& begun, int64_t source_rows) {
   runtime_.backend()->copy_rows(copies, rows);
 }
 
-void SearchModel::begin_best_tokens(const Sentences& batch, int k) {
-  Graph graph(runtime_, fusion_rules());
+Expr SearchModel::best_tokens(Graph& graph, const Transformer::StepRows& rows, int64_t cache_rows,
+                              const Sentences& sentences, int k) {
   Leaves leaves(graph, parameters_, false);
-  const Expr state = step(leaves, batch), all = transformer_.output_matrix(leaves);
-  const Expr best = batch.allowed ? project_allowed(state, all, batch, k) : project_top_k(state, all, k);
-  graph.run({best, best.output(1)});
-  found_ = static_cast<size_t>(best.shape().elements());
-  log_probabilities_->send(graph.place(best), found_ * sizeof(float));
-  ids_->send(graph.place(best.output(1)), found_ * sizeof(int32_t));
+  const Expr state = step(leaves, rows, cache_rows, sentences), all = transformer_.output_matrix(leaves);
+  return sentences.allowed ? project_allowed(state, all, sentences, k) : project_top_k(state, all, k);
 }
 
-void SearchModel::best_tokens(const Sentences& batch, std::vector<float>& log_probabilities,
-                              std::vector<int32_t>& ids) {
-  const auto* values = static_cast<const float*>(log_probabilities_->receive());
-  const auto* tokens = static_cast<const int32_t*>(ids_->receive());
-  log_probabilities.assign(values, values + found_);
-  ids.assign(tokens, tokens + found_);
-  if (batch.allowed)
-    for (int32_t& id : ids) id = batch.allowed->ids()[static_cast<size_t>(id)];
-}
-
-void SearchModel::add_all(const Sentences& batch, std::vector<float>& sums) {
-  Graph graph(runtime_, fusion_rules());
+Expr SearchModel::log_probabilities(Graph& graph, const Transformer::StepRows& rows, int64_t cache_rows,
+                                    const Sentences& sentences) {
   Leaves leaves(graph, parameters_, false);
-  const Expr state = cast(step(leaves, batch), DType::kF32);  // bf16 is too coarse for log-probabilities
-  const Expr all = log_softmax(linear(state, transformer_.output_matrix(leaves)));
-  graph.run({all});
-  sums.resize(static_cast<size_t>(all.shape().elements()));
-  const float* data = graph.data<float>(all);
-  runtime_.pool().parallel_for(static_cast<int64_t>(sums.size()), 1 << 16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) sums[static_cast<size_t>(i)] += weight_ * data[i];
-  });
+  // bf16 is too coarse for log-probabilities
+  const Expr state = cast(step(leaves, rows, cache_rows, sentences), DType::kF32);
+  return log_softmax(linear(state, transformer_.output_matrix(leaves)));
 }
 
 void SearchModel::add_scores(const PairInput& pairs, std::vector<float>& sums) {
@@ -96,33 +70,29 @@ void SearchModel::grow(Buffer& memory, size_t bytes) {
   memory = std::move(larger);
 }
 
-Expr SearchModel::step(Leaves& leaves, const Sentences& batch) {
-  const CacheRows& rows = batch.cache;
+Expr SearchModel::step(Leaves& leaves, const Transformer::StepRows& rows, int64_t cache_rows,
+                       const Sentences& sentences) {
   const auto widths = transformer_.cache_widths();
-  const size_t capacity = static_cast<size_t>(rows.capacity()) * size_of(runtime_.compute());
+  const size_t capacity = static_cast<size_t>(cache_rows) * size_of(runtime_.compute());
   caches_.clear();
   for (Layer& layer : layers_) {
     for (size_t i = 0; i < widths.size(); ++i) grow(layer.past[i], capacity * static_cast<size_t>(widths[i]));
     caches_.push_back({{layer.past[0].data(), layer.past[1].data()}, layer.source.data()});
   }
-  return transformer_.step(leaves, {.ids = batch.ids,
-                                    .positions = batch.positions,
-                                    .slot = rows.slot(),
-                                    .entry = rows.entry(),
-                                    .length = rows.lengths(),
-                                    .row_begin = batch.row_begin,
-                                    .source_begin = batch.source_begin,
-                                    .weight_begin = batch.weight_begin,
+  return transformer_.step(leaves, {.rows = rows,
+                                    .row_begin = sentences.row_begin,
+                                    .source_begin = sentences.source_begin,
+                                    .weight_begin = sentences.weight_begin,
                                     .caches = caches_,
-                                    .capacity = rows.capacity(),
-                                    .source_tokens = batch.source_rows()});
+                                    .capacity = cache_rows,
+                                    .source_tokens = sentences.source_rows()});
 }
 
 // project_top_k of the allowed tokens alone: of their rows of the matrix, collected where they have changed.
-Expr SearchModel::project_allowed(Expr state, Expr matrix, const Sentences& batch, int k) {
-  const auto ids = batch.allowed->ids();
+Expr SearchModel::project_allowed(Expr state, Expr matrix, const Sentences& sentences, int k) {
+  const auto ids = sentences.allowed->ids();
   const auto width = static_cast<size_t>(matrix.shape()[1]);
-  const int64_t count = batch.allowed->padded_size();
+  const int64_t count = sentences.allowed->padded_size();
   if (!std::ranges::equal(ids, allowed_ids_)) {
     allowed_ids_.assign(ids.begin(), ids.end());
     runtime_.forget(allowed_rows_.data());
@@ -138,7 +108,8 @@ Expr SearchModel::project_allowed(Expr state, Expr matrix, const Sentences& batc
   }
   Graph& graph = state.graph();
   const Expr rows = graph.parameter({count, matrix.shape()[1]}, allowed_rows_.data(), nullptr);
-  const Expr masks = graph.input({{state.shape()[0], batch.allowed->mask_bytes()}, DType::kU8}, batch.masks.data());
+  const Expr masks =
+      graph.input({{state.shape()[0], sentences.allowed->mask_bytes()}, DType::kU8}, sentences.masks.data());
   return project_top_k(state, rows, k, masks);
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "decode/sentences.h"
@@ -32,11 +31,13 @@ class SearchModel {
   // Remembers the sources that begin; source_rows: of all that are under way.
   void encode(const Sentences::Begun& begun, int64_t source_rows);
 
-  // A step of all rows. Of each the k best next tokens, by falling log-probability: begun, and brought when it is done.
-  void begin_best_tokens(const Sentences& batch, int k);
-  void best_tokens(const Sentences& batch, std::vector<float>& log_probabilities, std::vector<int32_t>& ids);
-  // Or weight * the log-probability of every token, added to sums [rows, vocabulary].
-  void add_all(const Sentences& batch, std::vector<float>& sums);
+  // Of each row of a step the k best next tokens: see project_top_k. With a shortlist ids are numbers of the allowed.
+  Expr best_tokens(Graph& graph, const Transformer::StepRows& rows, int64_t cache_rows, const Sentences& sentences,
+                   int k);
+  // The log-probability of every token, [rows, vocabulary], float32.
+  Expr log_probabilities(Graph& graph, const Transformer::StepRows& rows, int64_t cache_rows,
+                         const Sentences& sentences);
+  float weight() const { return weight_; }
 
   // Adds weight * log p of each target token to sums.
   void add_scores(const PairInput& pairs, std::vector<float>& sums);
@@ -47,8 +48,8 @@ class SearchModel {
   };
 
   void grow(Buffer& memory, size_t bytes);
-  Expr step(Leaves& leaves, const Sentences& batch);
-  Expr project_allowed(Expr state, Expr matrix, const Sentences& batch, int k);
+  Expr step(Leaves& leaves, const Transformer::StepRows& rows, int64_t cache_rows, const Sentences& sentences);
+  Expr project_allowed(Expr state, Expr matrix, const Sentences& sentences, int k);
 
   const Transformer& transformer_;
   Parameters& parameters_;
@@ -58,8 +59,6 @@ class SearchModel {
   std::vector<int32_t> allowed_ids_;
   FloatBuffer allowed_rows_;  // of the output matrix
   std::vector<Transformer::LayerCache> caches_;
-  size_t found_ = 0;  // best tokens, of all rows
-  std::unique_ptr<Message> log_probabilities_, ids_;
 };
 
 }  // namespace nmt

@@ -3,18 +3,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/math.h"
-#include "base/thread_pool.h"
 #include "decode/allowed_tokens.h"
 #include "decode/beam.h"
-#include "decode/cache_rows.h"
 #include "decode/source_places.h"
-#include "decode/tree_grammar.h"
 #include "nn/transformer.h"
 
 namespace nmt {
@@ -51,7 +47,7 @@ class SourceQueue {
   std::atomic<bool> closed_ = false;
 };
 
-// The sentences that one search has under way, as every model sees them. The next ones begin where others have ended.
+// The sentences that one search has under way. The next ones begin where others have ended.
 class Sentences {
  public:
   // longest: of a translation, in tokens with </s>. shortlist: null for none.
@@ -64,35 +60,30 @@ class Sentences {
     std::vector<int32_t> rows;  // by sentence: the first
   };
   Begun begin();
+  void end(int32_t sentence);
 
-  // Makes the rows of the next step: the live hypotheses of all sentences.
-  void gather();
-  // Goes on with the k best tokens of each row; sentences that have ended leave.
-  void advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k, ThreadPool& pool,
-               const SearchDone& done);
+  std::vector<int32_t> under_way() const;  // in the order of their sources' rows
+  int64_t words(int32_t sentence) const { return queue_.words(static_cast<size_t>(sentence)); }
+  int64_t limit(int32_t sentence) const;  // of its translation's tokens, with </s>
+  int64_t highest_limit() const;          // of all that there are
 
+  // Makes the rows of a step: so many of each sentence under way, in their order. places: as if there were so many at
+  // least, so that plans repeat.
+  void lay_out(std::span<const int32_t> rows, size_t places = 0);
   int64_t source_rows() const { return round_up(places_.rows(), 64); }  // in steps, so that plans repeat
 
-  CacheRows cache;
-  std::vector<int32_t> ids, positions;           // by row
   std::vector<int32_t> row_begin, source_begin;  // by place of a source; one that is free has no rows
   std::vector<int64_t> weight_begin;
-  std::optional<AllowedTokens> allowed;       // with a shortlist
-  std::vector<uint8_t> masks;                 // of these tokens, by row
-  std::vector<std::vector<int32_t>> in_tree;  // with trees: by row, the tokens that may follow
+  std::optional<AllowedTokens> allowed;  // with a shortlist
+  std::vector<uint8_t> masks;            // of these tokens, by row
 
  private:
-  int64_t limit(size_t sentence) const;  // of its translation's tokens, with </s>
-
   SourceQueue& queue_;
   const SearchOptions& options_;
   SearchLimits limits_;
-  int32_t eos_;
   int64_t longest_;
   SourcePlaces places_;
-  std::vector<std::unique_ptr<Beam>> beams_;  // by sentence; of those under way
-  std::vector<int32_t> first_row_;            // by sentence: in the step before, -1: it is new
-  int64_t sentences_ = 0, tokens_ = 0;        // under way
+  int64_t sentences_ = 0, tokens_ = 0;  // under way
 };
 
 }  // namespace nmt

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kCachedPlans = 256;
 constexpr int64_t kInputAlign = 256;
 constexpr int kRunsBeforeRecording = 2;  // to record takes longer than a run; one at least must copy the weights
-constexpr size_t kRememberedRuns = 4;    // of a plan: groups of sentences have caches of their own
+constexpr size_t kRememberedRuns = 4;    // of a plan: a search's beams lie here and there by turns
 
 std::vector<Value> values_of(std::span<const Expr> outputs) {
   std::vector<Value> values;

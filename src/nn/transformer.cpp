@@ -1,5 +1,6 @@
 #include "nn/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -52,23 +53,22 @@ Expr Transformer::output_matrix(Leaves& p) const {
 }
 
 // A vector for each position (section 3.5): sinusoids, or learned ones.
-Expr Transformer::encodings(Leaves& p, bool source, std::span<const int32_t> positions) const {
+Expr Transformer::encodings(Leaves& p, bool source, int64_t longest) const {
   if (config_.train_positions) return p[positions_name(source)];
   int64_t rows = 64;  // powers of two: few shapes, so that plans repeat
-  for (const int32_t position : positions)
-    while (rows <= position) rows *= 2;
+  while (rows < longest) rows *= 2;
   return p.graph().input({{rows, config_.dim_emb}, DType::kF32}, sinusoids(rows, config_.dim_emb).data());
 }
 
-Expr Transformer::embed(Leaves& p, bool source, std::span<const int32_t> ids,
-                        std::span<const int32_t> positions) const {
-  for (const int32_t position : positions)
-    check(position < config_.longest(), "position {} of {}", position, config_.longest());
-  Graph& g = p.graph();
+Expr Transformer::embed(Leaves& p, bool source, Expr ids, Expr positions, int64_t longest) const {
+  check(longest <= config_.longest(), "{} positions of {}", longest, config_.longest());
   const float rate = p.dropout_rate(config_.dropout, source ? "encoder.embed" : "decoder.embed");
   const auto factor = static_cast<float>(std::sqrt(config_.dim_emb));
-  return nmt::embed(p[table_name(source)], input(g, ids), encodings(p, source, positions), input(g, positions), factor,
-                    rate);
+  return nmt::embed(p[table_name(source)], ids, encodings(p, source, longest), positions, factor, rate);
+}
+
+Expr Transformer::embed(Leaves& p, bool source, const PackedText& text) const {
+  return embed(p, source, input(p.graph(), text.ids), input(p.graph(), text.positions), text.longest());
 }
 
 // Each sub-layer with its residual connection, dropout and layer normalisation (sections 3.1 and 5.4).
@@ -159,7 +159,7 @@ Expr Transformer::feed_forward(Leaves& p, const std::string& name, Expr x) const
 Expr Transformer::encode(Leaves& p, const PackedText& source, const std::vector<int64_t>& weights) const {
   const Expr begin = input(p.graph(), source.begin);
   const Segments segments{begin, begin, input(p.graph(), weights)};
-  Expr x = embed(p, true, source.ids, source.positions);
+  Expr x = embed(p, true, source);
   for (int i = 0; i < config_.enc_depth; ++i) {
     const auto along = along_positions_name(true, i), feed = layer("encoder", i, "feed_forward");
     x = sublayer(p, along, x, [&](Expr y) { return along_positions(p, true, i, along, y, segments); });
@@ -190,7 +190,7 @@ Expr Transformer::loss(Leaves& p, const PairInput& batch, const float* weight, d
   const Segments within{target_begin, target_begin, input(g, batch.target_weights)};
   const Segments across{target_begin, source_begin, input(g, batch.cross_weights)};
   const Expr y =
-      decode(p, embed(p, false, batch.shifted.ids, batch.shifted.positions), sources, across,
+      decode(p, embed(p, false, batch.shifted), sources, across,
              [&](int i, const std::string& name, Expr x) { return along_positions(p, false, i, name, x, within); });
   return cross_entropy(linear(y, output_matrix(p)), input(g, batch.target.ids), g.input({{1}, DType::kF32}, weight),
                        static_cast<float>(label_smoothing));
@@ -208,18 +208,29 @@ std::array<int, 2> Transformer::cache_widths() const {
   return {config_.dim_emb, 0};
 }
 
+Transformer::StepRows Transformer::step_rows(Graph& graph, std::span<const int32_t> ids,
+                                             std::span<const int32_t> positions, std::span<const int32_t> slot,
+                                             std::span<const int32_t> entry, std::span<const int32_t> length) {
+  const auto rows = std::ssize(ids);
+  const Shape entries = {rows, std::ssize(entry) / std::max<int64_t>(1, rows)};
+  return {.ids = input(graph, ids),
+          .positions = input(graph, positions),
+          .slot = input(graph, slot),
+          .entry = graph.input({entries, DType::kI32}, entry.data()),
+          .length = input(graph, length),
+          .longest = positions.empty() ? 0 : *std::ranges::max_element(positions) + 1};
+}
+
 Expr Transformer::step(Leaves& p, const Step& s) const {
   Graph& g = p.graph();
   const DType t = g.runtime().compute();
-  const auto rows = static_cast<int64_t>(s.ids.size());
-  const Expr slot = input(g, s.slot), length = input(g, s.length);
-  const Expr entry =
-      g.input({{rows, static_cast<int64_t>(s.entry.size()) / std::max<int64_t>(1, rows)}, DType::kI32}, s.entry.data());
+  const auto& [ids, positions, slot, entry, length, longest] = s.rows;
   const Segments across{input(g, s.row_begin), input(g, s.source_begin), input(g, s.weight_begin)};
   std::vector<Expr> sources;
   for (const LayerCache& cache : s.caches)
     sources.push_back(g.state({{s.source_tokens, config_.keys() + config_.values()}, t}, cache.source));
-  return decode(p, embed(p, false, s.ids, s.positions), sources, across, [&](int i, const std::string& name, Expr x) {
+  const Expr y = embed(p, false, ids, positions, longest);
+  return decode(p, y, sources, across, [&](int i, const std::string& name, Expr x) {
     const LayerCache& cache = s.caches[static_cast<size_t>(i)];
     const auto past = [&](size_t part) { return g.state({{s.capacity, cache_widths()[part]}, t}, cache.past[part]); };
     if (config_.decoder_layer == "convolution")

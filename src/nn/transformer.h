@@ -65,17 +65,25 @@ class Transformer {
     void* past[2];  // [capacity, cache_widths()[i]] in the compute dtype
     void* source;   // keys and values of the encoder's output: [source tokens, h * (d_k + d_v)]
   };
+  struct StepRows {       // int32 [rows]
+    Expr ids, positions;  // the last token (-1 at the start) and its position
+    Expr slot;            // cache row that this step writes
+    Expr entry;           // [rows, stride] cache rows to read
+    Expr length;          // how many of them
+    int64_t longest;      // positions are less
+  };
   struct Step {
-    std::span<const int32_t> ids, positions;  // by row: the last token (-1 at the start) and its position
-    std::span<const int32_t> slot;            // cache row that this step writes
-    std::span<const int32_t> entry;           // [rows, stride] cache rows to read
-    std::span<const int32_t> length;          // how many of them
-    std::span<const int32_t> row_begin;       // rows of sentence s
-    std::span<const int32_t> source_begin;    // source tokens of sentence s
-    std::span<const int64_t> weight_begin;    // weight_begins(row_begin, source_begin)
-    std::span<const LayerCache> caches;       // by decoder layer
+    StepRows rows;
+    std::span<const int32_t> row_begin;     // rows of sentence s
+    std::span<const int32_t> source_begin;  // source tokens of sentence s
+    std::span<const int64_t> weight_begin;  // weight_begins(row_begin, source_begin)
+    std::span<const LayerCache> caches;     // by decoder layer
     int64_t capacity, source_tokens;
   };
+  // Rows that the host knows.
+  static StepRows step_rows(Graph& graph, std::span<const int32_t> ids, std::span<const int32_t> positions,
+                            std::span<const int32_t> slot, std::span<const int32_t> entry,
+                            std::span<const int32_t> length);
   // What a decoder layer keeps of each past position: keys and values of all heads; or what a convolution reads, or the
   // state of a recurrence, and nothing.
   std::array<int, 2> cache_widths() const;
@@ -87,8 +95,9 @@ class Transformer {
   Expr output_matrix(Leaves& p) const;
 
  private:
-  Expr embed(Leaves& p, bool source, std::span<const int32_t> ids, std::span<const int32_t> positions) const;
-  Expr encodings(Leaves& p, bool source, std::span<const int32_t> positions) const;
+  Expr embed(Leaves& p, bool source, Expr ids, Expr positions, int64_t longest) const;
+  Expr embed(Leaves& p, bool source, const PackedText& text) const;
+  Expr encodings(Leaves& p, bool source, int64_t longest) const;
   const char* table_name(bool source) const;      // of the parameter that embeds this side
   const char* positions_name(bool source) const;  // and of that of its positions, where they are learned
   Expr attend(Leaves& p, const std::string& name, Expr q, Expr k, Expr v, const Segments& segments, KeyMask mask) const;

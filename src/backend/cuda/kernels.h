@@ -4,6 +4,7 @@
 
 #include "backend/cuda/device.h"
 #include "tensor/arguments.h"
+#include "tensor/beam.h"
 #include "tensor/dtype.h"
 #include "tensor/update.h"
 
@@ -78,6 +79,9 @@ void weighted_sum(Stream s, int64_t n, const float* x, const float* weight, floa
 // with a mask (see project_top_k; rows of mask_bytes) the row is what its bits say. Fewer than k: -infinity and id 0.
 void top_k(Stream s, int64_t rows, int64_t width, int k, const float* logits, const uint8_t* mask, int64_t mask_bytes,
            float* log_probabilities, int32_t* ids);
+
+// See BeamBatch: a step of the searches of all its sentences.
+void advance_beams(Stream s, const BeamBatch& batch);
 
 // ---- attention ----------------------------------------------------------------------------------
 // See nmt::Attention, whose arrays are device memory; `queries` and `keys`: rows of all sentences.

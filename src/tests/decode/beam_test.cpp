@@ -2,33 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "random_language_model.h"
 #include "tests/catch.h"
 
 using namespace nmt;
+using nmt::testing::add_best_tokens;
+using nmt::testing::next_tokens;
 
 namespace {
 
 constexpr int32_t kEos = 1;
-
-// A language model of random log-probabilities, the same for the same text.
-std::vector<float> next_tokens(const std::vector<int32_t>& text, int vocabulary, uint64_t seed) {
-  uint64_t stream = seed;
-  for (const int32_t id : text) stream = stream * 1000003 + static_cast<uint64_t>(id) + 1;
-  Random random(seed, stream);
-  std::vector<double> weights;
-  double sum = 0;
-  for (int i = 0; i < vocabulary; ++i) {
-    weights.push_back(std::exp(4 * random.uniform()));
-    sum += weights.back();
-  }
-  std::vector<float> result;
-  for (const double w : weights) result.push_back(static_cast<float>(std::log(w / sum)));
-  return result;
-}
 
 // The search as its definition says, without dropping anything early.
 std::vector<Hypothesis> exhaustive(const SearchOptions& o, int limit, int vocabulary, uint64_t seed) {
@@ -75,19 +60,12 @@ std::vector<Hypothesis> exhaustive(const SearchOptions& o, int limit, int vocabu
 std::vector<Hypothesis> search(const SearchOptions& o, int limit, int vocabulary, uint64_t seed, int& rows) {
   Beam beam(o, limit, kEos);
   const int k = std::min(2 * o.beam, vocabulary);
-  while (!beam.live().empty()) {
+  while (beam.live() > 0) {
     std::vector<float> values;
     std::vector<int32_t> ids;
-    for (const auto& live : beam.live()) {
+    for (int32_t h = 0; h < beam.live(); ++h) {
       ++rows;
-      const auto next = next_tokens(live.ids, vocabulary, seed);
-      std::vector<int32_t> order(next.size());
-      for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-      std::ranges::stable_sort(order, std::ranges::greater(), [&](int32_t i) { return next[static_cast<size_t>(i)]; });
-      for (int i = 0; i < k; ++i) {
-        ids.push_back(order[static_cast<size_t>(i)]);
-        values.push_back(next[static_cast<size_t>(ids.back())]);
-      }
+      add_best_tokens(next_tokens(beam.ids(h), vocabulary, seed), k, values, ids);
     }
     beam.advance(values, ids, k);
   }
@@ -123,12 +101,12 @@ TEST_CASE("equal hypotheses are ordered by their ids") {
   const SearchOptions o{.beam = 2, .alpha = 0, .n_best = true};
   Beam beam(o, 2, kEos);
   beam.advance(std::vector<float>{-1, -1, -1, -1}, std::vector<int32_t>{0, 2, 3, 4}, 4);
-  REQUIRE(beam.live().size() == 2);
-  CHECK(beam.live()[0].ids == std::vector<int32_t>{0});
-  CHECK(beam.live()[1].ids == std::vector<int32_t>{2});
+  REQUIRE(beam.live() == 2);
+  CHECK(beam.ids(0) == std::vector<int32_t>{0});
+  CHECK(beam.ids(1) == std::vector<int32_t>{2});
   // Of the second one's tokens the better two go on first; its </s> equals that of the first one.
   beam.advance(std::vector<float>{-1, -2, -3, -4, -1, -2, -3, -4}, std::vector<int32_t>{1, 0, 2, 3, 1, 0, 2, 3}, 4);
-  CHECK(beam.live().empty());
+  CHECK(beam.live() == 0);
   const auto best = beam.best();
   REQUIRE(best.size() == 2);
   CHECK(best[0].ids == std::vector<int32_t>{0});
@@ -139,7 +117,7 @@ TEST_CASE("without any </s> the live hypotheses are the result") {
   const SearchOptions o{.beam = 2, .alpha = 1};
   Beam beam(o, 1, kEos);
   beam.advance(std::vector<float>{-1, -2, -3, -4}, std::vector<int32_t>{5, 0, 2, 3}, 4);
-  CHECK(beam.live().empty());
+  CHECK(beam.live() == 0);
   const auto best = beam.best();
   REQUIRE(best.size() == 1);
   CHECK(best[0].ids == std::vector<int32_t>{5});

@@ -1,6 +1,9 @@
 // Translating on a device.
 #include "tests/device.h"
 
+#include <limits>
+
+#include "decode/tree_grammar.h"
 #include "model_fixture.h"
 #include "tests/catch.h"
 #include "tests/variable.h"
@@ -45,6 +48,38 @@ TEST_CASE("a device finds the host's translations") {
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const auto sources = random_sources(30, 12);
   check_same(translate(on_device, device, options, sources), translate(on_host, host_backend(), options, sources));
+}
+
+TEST_CASE("a device repeats its steps, and goes on after a model that gave no probabilities") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  TestModel model(5, 12, device);
+  const Scorer scorers[] = {model.scorer()};
+  Runtime runtime(1, DType::kF32, false, device);
+  Decoder decoder(scorers, runtime, {.beam = 3, .max_extra = 30});
+  const std::vector<std::vector<int32_t>> sources(12, {3, 7, 5, 1});
+  const auto run = [&] {
+    Found found(sources.size());
+    decoder.translate(sources, {.sentences = 4},
+                      [&](size_t i, std::vector<Hypothesis> best) { found[i] = std::move(best); });
+    return found;
+  };
+  const Found first = run();
+  for (const auto& best : first) CHECK(best[0].ids == first[0][0].ids);
+  const int64_t begun = runtime.recordings_begun();
+  CHECK(begun > 0);
+  const std::vector<float> values(model.model.parameters.values().begin(), model.model.parameters.values().end());
+  const auto change = [&](auto value_of) {
+    auto to = model.model.parameters.values();
+    for (size_t i = 0; i < to.size(); ++i) to[i] = value_of(i);
+    model.model.parameters.value_buffer().upload();
+    runtime.parameters_changed();
+  };
+  change([](size_t) { return std::numeric_limits<float>::quiet_NaN(); });
+  CHECK_THROWS_AS(run(), Error);
+  change([&](size_t i) { return values[i]; });
+  check_same(run(), first);
+  CHECK(runtime.recordings_begun() > begun);
 }
 
 TEST_CASE("several devices share the sentences, and find the host's translations") {

@@ -74,8 +74,9 @@ std::vector<float> stepwise(TestModel& model, const Sentences& sources, const Se
     const auto weights = weight_begins(row_begin, batch.source.begin);
     Graph graph(runtime, rules);
     Leaves leaves(graph, model.parameters, false);
-    const Expr y = model.transformer.step(leaves, {ids, positions, slot, entry, length, row_begin, batch.source.begin,
-                                                   weights, caches, capacity, batch.source.tokens()});
+    const auto rows = Transformer::step_rows(graph, ids, positions, slot, entry, length);
+    const Expr y = model.transformer.step(
+        leaves, {rows, row_begin, batch.source.begin, weights, caches, capacity, batch.source.tokens()});
     const float one = 1;
     const Expr loss = cross_entropy(linear(y, model.transformer.output_matrix(leaves)),
                                     graph.input({{static_cast<int64_t>(labels.size())}, DType::kI32}, labels.data()),
