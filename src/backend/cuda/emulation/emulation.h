@@ -32,6 +32,13 @@ inline void __syncwarp(unsigned mask = 0xffffffff) {
   ::nmt::cuda::emulation::sync_warp("__syncwarp", mask, nullptr, [](unsigned, void* const*) {});
 }
 
+namespace nmt::cuda {
+
+// The C library's is a call that costs more than a kernel's loop around it. The product is exact in float64.
+inline float fmaf(float a, float b, float c) { return static_cast<float>(static_cast<double>(a) * b + c); }
+
+}  // namespace nmt::cuda
+
 namespace nmt::cuda::emulation {
 
 inline int lane() { return static_cast<int>(place->thread.x % 32); }
