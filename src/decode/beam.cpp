@@ -24,12 +24,6 @@ double SearchOptions::penalty(int64_t length) const {
   return normalize > 0 ? std::pow(n, normalize) : std::pow((5 + n) / 6, alpha);
 }
 
-std::vector<double> SearchOptions::penalties(int64_t longest) const {
-  std::vector<double> all;
-  for (int64_t length = 0; length <= longest; ++length) all.push_back(penalty(length));
-  return all;
-}
-
 void check_status(BeamStatus status) {
   if (status == BeamStatus::kNotANumber)
     fail("the model gives a probability that is not a number: its weights are too large or damaged");
@@ -38,22 +32,23 @@ void check_status(BeamStatus status) {
 }
 
 Beam::Beam(const SearchOptions& options, int64_t limit, int32_t eos)
-    : rule_(options.rule(eos)),
-      progress_{.limit = static_cast<int32_t>(limit), .first_slot = 0},
-      penalties_(options.penalties(limit)),
+    : options_(options),
+      rule_(options.rule(eos)),
+      progress_{.last_penalty = options.penalty(limit), .limit = static_cast<int32_t>(limit)},
       live_(static_cast<size_t>(rule_.beam)),
       finished_(static_cast<size_t>(rule_.wanted)) {
   check(limit >= 1, "a search of {} steps", limit);
 }
 
 BeamToken Beam::last(int32_t live) const {
-  if (progress_.steps == 0) return {-1, 0};
-  return history_[static_cast<size_t>((progress_.steps - 1) * rule_.beam + live)];
+  return progress_.steps == 0 ? BeamToken{-1, 0} : made(progress_.steps - 1, live);
 }
 
-std::vector<int32_t> Beam::ids(int32_t live) const {
-  std::vector<int32_t> ids(static_cast<size_t>(progress_.steps));
-  trace_tokens(rule_, history_.data(), progress_.steps, live, ids.data());
+std::vector<int32_t> Beam::tokens(int32_t steps, int32_t place) const {
+  std::vector<int32_t> ids(static_cast<size_t>(steps));
+  trace_tokens(
+      steps, place, [&](int32_t step, int32_t at) { return made(step, at); },
+      [&](int32_t step, const BeamToken& token) { ids[static_cast<size_t>(step)] = token.id; });
   return ids;
 }
 
@@ -70,20 +65,17 @@ void Beam::advance(std::span<const float> log_probabilities, std::span<const int
                             {.progress = &progress_,
                              .live = live_.data(),
                              .finished = finished_.data(),
-                             .history = history_.data(),
-                             .penalties = penalties_.data(),
+                             .made = history_.data() + history_.size() - beam,
                              .candidates = candidates.data(),
                              .next = next.data()},
-                            log_probabilities.data(), ids.data(), nullptr, k));
+                            log_probabilities.data(), ids.data(), nullptr, k, options_.penalty(progress_.steps + 1)));
 }
 
 std::vector<Hypothesis> Beam::best() const {
   std::vector<Hypothesis> result;
   for (int32_t i = 0; i < progress_.finished; ++i) {
     const FinishedHypothesis& f = finished_[static_cast<size_t>(i)];
-    std::vector<int32_t> ids(static_cast<size_t>(f.tokens));
-    trace_tokens(rule_, history_.data(), f.tokens, f.last, ids.data());
-    result.push_back({std::move(ids), f.log_probability, f.score});
+    result.push_back({tokens(f.tokens, f.place), f.log_probability, f.score});
   }
   return result;
 }

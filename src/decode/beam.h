@@ -27,7 +27,6 @@ struct SearchOptions {
   // What log P is divided by; `length` counts </s>. GNMT's ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14), or
   // length^normalize where that is positive.
   double penalty(int64_t length) const;
-  std::vector<double> penalties(int64_t longest) const;  // of lengths from 0 to that
   BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos}; }
 };
 
@@ -52,7 +51,7 @@ class Beam {
 
   int32_t live() const { return progress_.live; }  // how many hypotheses; 0: the search is over
   BeamToken last(int32_t live) const;              // its last token, -1 where there is none
-  std::vector<int32_t> ids(int32_t live) const;
+  std::vector<int32_t> ids(int32_t live) const { return tokens(progress_.steps, live); }
 
   // The k most probable tokens after each live hypothesis: [live, k], by falling log-probability and rising id.
   // k: 2 * beam, or all there are where these are fewer; -infinity: not possible. Throws Error for NaN, and where
@@ -63,12 +62,17 @@ class Beam {
   std::vector<Hypothesis> best() const;
 
  private:
+  const BeamToken& made(int32_t step, int32_t place) const {
+    return history_[static_cast<size_t>(step) * static_cast<size_t>(rule_.beam) + static_cast<size_t>(place)];
+  }
+  std::vector<int32_t> tokens(int32_t steps, int32_t place) const;
+
+  const SearchOptions& options_;
   BeamRule rule_;
   BeamProgress progress_;
-  std::vector<double> penalties_;
   std::vector<LiveHypothesis> live_;
   std::vector<FinishedHypothesis> finished_;
-  std::vector<BeamToken> history_;
+  std::vector<BeamToken> history_;  // [steps, beam]
 };
 
 // Throws Error where a step could not go on.

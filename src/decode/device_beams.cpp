@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <unordered_map>
 #include <utility>
 
-#include "base/error.h"
 #include "graph/runtime.h"
+#include "ops/beams.h"
 
 namespace nmt {
 namespace {
 
 constexpr size_t kWord = sizeof(int32_t), kRoom = 1 << 16;  // bytes; of a message, which grows
-constexpr int64_t kStride = 64;                             // at least, so that plans repeat
+constexpr int64_t kStride = 64;                             // steps that there is room for at first
+
+// As many sentences, and some of none, so that plans repeat: few numbers, 1/16 more at most.
+size_t padded(size_t sentences) {
+  const size_t step = std::max<size_t>(1, std::bit_floor(sentences) / 16);
+  return (sentences + step - 1) / step * step;
+}
 
 }  // namespace
 
@@ -22,151 +26,150 @@ DeviceBeams::DeviceBeams(std::shared_ptr<Backend> backend, const SearchOptions& 
   for (Report& report : reports_) report.message = backend_->message(kRoom);
 }
 
-void DeviceBeams::open(int64_t longest) {
-  longest_ = longest;
-  stride_ = std::max(kStride, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(longest))));
-  penalties_ = options_.penalties(stride_);
-  slots_ = {};
+void DeviceBeams::clear() {
+  for (auto& [sentence, search] : searches_)
+    free_pages_.insert(free_pages_.end(), search.pages.begin(), search.pages.end());
+  searches_.clear();
   sentences_.clear();
   for (Report& report : reports_) report.sentences.clear();
-  for (size_t kind = 0; kind < kKinds; ++kind) {
-    const int64_t each = kind == kBeams ? BeamBatch::state_words(rule_) : rule_.beam * (kind == kEntry ? stride_ : 1);
-    states_[kind].words = each;
-  }
 }
 
 bool DeviceBeams::follow(Sentences& all, bool begun) {
-  auto under_way = all.under_way();
+  const auto under_way = all.under_way();
   if (under_way.empty()) return false;
-  if (begun || 2 * under_way.size() <= sentences_.size()) {
-    regroup(under_way, all);
-    all.lay_out(std::vector<int32_t>(under_way.size(), rule_.beam), 2 * under_way.size() + 1);
-    sentences_ = std::move(under_way);
-    if (all.allowed) {
-      const auto ids = all.allowed->ids();
-      names_.assign(ids.begin(), ids.end());
-      names_.resize(static_cast<size_t>(all.allowed->padded_size()));
-    }
+  if (begun || 2 * under_way.size() <= sentences_.size()) regroup(all, under_way);
+
+  int32_t steps = 0;
+  for (auto& [sentence, search] : searches_) {
+    if (search.steps % kPageSteps == 0) take_page(search);
+    steps = std::max(steps, ++search.steps);
   }
+  stride_ = std::max(kStride, static_cast<int64_t>(std::bit_ceil(static_cast<uint32_t>(steps))));
+  const auto pages = static_cast<size_t>(stride_ / kPageSteps);
+  page_table_.assign(sentences_.size() * pages, 0);
+  for (size_t i = 0; i < sentences_.size(); ++i)
+    if (const auto search = searches_.find(sentences_[i]); search != searches_.end())
+      std::ranges::copy(search->second.pages, page_table_.begin() + static_cast<std::ptrdiff_t>(i * pages));
+  while (std::ssize(penalties_) <= stride_) penalties_.push_back(options_.penalty(std::ssize(penalties_)));
   return true;
 }
 
-// What a sentence begins with; the words are 0 before.
-void DeviceBeams::write_first_state(Kind kind, int32_t slot, int64_t limit, int32_t* words) const {
-  if (kind == kBeams) {
-    const BeamProgress progress{.limit = static_cast<int32_t>(limit), .first_slot = slot};
-    std::memcpy(words, &progress, sizeof progress);
-    return;
+// Those that were there go on in other rows, and those that begin get theirs.
+void DeviceBeams::regroup(Sentences& all, const std::vector<int32_t>& under_way) {
+  const auto each = static_cast<size_t>(BeamBatch::state_words(rule_));
+  std::map<int32_t, int32_t> place;
+  for (const int32_t s : under_way) place.emplace(s, static_cast<int32_t>(place.size()));
+  std::vector<int32_t> kept, begun, states;
+  for (const int32_t s : sentences_) kept.push_back(place.contains(s) ? place.at(s) : -1);
+  const auto begin = [&](int32_t at, const BeamProgress& progress) {
+    begun.push_back(at);
+    states.resize(states.size() + each);
+    *BeamBatch::progress(rule_, states.data(), std::ssize(begun) - 1) = progress;
+  };
+  for (const int32_t s : under_way)
+    if (searches_.try_emplace(s).second)
+      begin(place.at(s), {.last_penalty = options_.penalty(all.limit(s)), .limit = static_cast<int32_t>(all.limit(s))});
+  sentences_ = under_way;
+  sentences_.resize(padded(under_way.size()), -1);
+  for (size_t i = under_way.size(); i < sentences_.size(); ++i)
+    begin(static_cast<int32_t>(i), {.last_penalty = 1, .limit = 1, .live = 0});
+
+  const auto take = [&](Buffer& buffer, size_t words) {
+    if (buffer.bytes() < words * kWord) buffer = Buffer(backend_, words * kWord * 3 / 2);
+  };
+  take(next_beams_, sentences_.size() * each);
+  const Backend::RowCopy move{next_beams_.data(), beams_.data(), each * kWord};
+  if (!kept.empty()) backend_->copy_rows({&move, 1}, kept);
+  if (!begun.empty()) {
+    take(begun_, states.size());
+    backend_->upload(begun_.data(), states.data(), states.size() * kWord);
+    const Backend::RowCopy place_them{next_beams_.data(), begun_.data(), each * kWord};
+    backend_->copy_rows({&place_them, 1}, begun);
   }
-  const int64_t each = states_[kind].words / rule_.beam;
-  for (int32_t h = 0; h < rule_.beam; ++h)
-    words[h * each] = kind == kIds ? -1 : kind == kPositions ? 0 : kind == kLength ? 1 : slot + h;
+  std::swap(beams_, next_beams_);
+
+  // Places with free ones between them and at the ends; rows of no sentence are the last one's.
+  std::vector<int32_t> rows(under_way.size(), rule_.beam);
+  all.lay_out(rows, 2 * sentences_.size() + 2, std::ssize(sentences_) * rule_.beam);
+  if (all.allowed) {
+    const auto ids = all.allowed->ids();
+    names_.assign(ids.begin(), ids.end());
+    names_.resize(static_cast<size_t>(all.allowed->padded_size()));
+  }
 }
 
-void DeviceBeams::regroup(const std::vector<int32_t>& sentences, const Sentences& all) {
-  std::unordered_map<int32_t, int32_t> index;  // of each now
-  for (const int32_t s : sentences) index.emplace(s, static_cast<int32_t>(index.size()));
-  std::vector<int32_t> kept, begun, slots;  // where those that were there go, and those that begin
-  for (const int32_t s : sentences_) {
-    const auto found = index.find(s);
-    kept.push_back(found == index.end() ? -1 : found->second);
-    if (found != index.end()) index.erase(found);
-  }
-  for (const int32_t s : sentences) {
-    if (!index.contains(s)) continue;
-    begun.push_back(index.at(s));
-    slots.push_back(slots_.take(s, static_cast<int32_t>(all.limit(s)) * rule_.beam));
-  }
-  const auto grow = [&](Buffer& buffer, int64_t words) {
-    const auto bytes = static_cast<size_t>(words) * kWord;
-    if (buffer.bytes() < bytes) buffer = Buffer(backend_, bytes * 3 / 2);
-  };
-  std::vector<Backend::RowCopy> move, place;
-  std::vector<int32_t> states;
-  std::vector<size_t> first;
-  for (size_t kind = 0; kind < kKinds; ++kind) {
-    State& state = states_[kind];
-    grow(state.next, std::ssize(sentences) * state.words);
-    move.push_back({state.next.data(), state.now.data(), static_cast<size_t>(state.words) * kWord});
-    first.push_back(states.size());
-    states.resize(states.size() + begun.size() * static_cast<size_t>(state.words));
-    for (size_t i = 0; i < begun.size(); ++i)
-      write_first_state(static_cast<Kind>(kind), slots[i], all.limit(sentences[static_cast<size_t>(begun[i])]),
-                        states.data() + first.back() + i * static_cast<size_t>(state.words));
-    states.resize(static_cast<size_t>(round_up(std::ssize(states), 4)));  // for wide copies
-  }
-  grow(begun_, std::ssize(states));
-  for (size_t kind = 0; kind < kKinds; ++kind)
-    place.push_back({states_[kind].next.data(), begun_.data() + first[kind] * kWord, move[kind].bytes});
-  if (!kept.empty()) backend_->copy_rows(move, kept);
-  if (!begun.empty()) {
-    backend_->upload(begun_.data(), states.data(), states.size() * kWord);
-    backend_->copy_rows(place, begun);
-  }
-  for (State& state : states_) std::swap(state.now, state.next);
-  if (const auto bytes = static_cast<size_t>(cache_rows()) * sizeof(BeamToken); history_.bytes() < bytes) {
-    Buffer larger(backend_, bytes * 3 / 2);
+// Half as many again where there are too few: the cache is copied then.
+void DeviceBeams::take_page(Search& search) {
+  if (free_pages_.empty()) {
+    const int32_t more = std::max(8, pages_ / 2);
+    for (int32_t i = more; i-- > 0;) free_pages_.push_back(pages_ + i);
+    pages_ += more;
+    check(cache_rows() <= INT32_MAX, "{} rows of keys and values", cache_rows());
+    Buffer larger(backend_, static_cast<size_t>(cache_rows()) * sizeof(BeamToken));
     backend_->copy(larger.data(), history_.data(), history_.bytes());
     history_ = std::move(larger);
   }
+  search.pages.push_back(free_pages_.back());
+  free_pages_.pop_back();
 }
 
-Expr DeviceBeams::state(Graph& graph, Kind kind) const {
-  const int64_t sentences = std::ssize(sentences_), rows = sentences * rule_.beam, words = states_[kind].words;
-  const Shape shape = kind == kBeams ? Shape{sentences, words} : kind == kEntry ? Shape{rows, stride_} : Shape{rows};
-  return graph.state({shape, DType::kI32}, states_[kind].now.data());
+DeviceBeams::Leaves DeviceBeams::leaves(Graph& graph) const {
+  const int64_t sentences = std::ssize(sentences_);
+  return {.beams = graph.state({{sentences, BeamBatch::state_words(rule_)}, DType::kI32}, beams_.data()),
+          .history = graph.state({{cache_rows(), 2}, DType::kI32}, history_.data()),
+          .pages = graph.input({{sentences, stride_ / kPageSteps}, DType::kI32}, page_table_.data())};
 }
 
-Transformer::StepRows DeviceBeams::rows(Graph& graph) const {
-  return {.ids = state(graph, kIds),
-          .positions = state(graph, kPositions),
-          .slot = state(graph, kSlot),
-          .entry = state(graph, kEntry),
-          .length = state(graph, kLength),
-          .longest = longest_};
+Transformer::StepRows DeviceBeams::rows(const Leaves& leaves, const Sentences& all) const {
+  const Expr rows = beam_rows(rule_, leaves.beams, leaves.history, leaves.pages);
+  return {.ids = rows,
+          .positions = rows.output(1),
+          .slot = rows.output(2),
+          .entry = rows.output(4),
+          .length = rows.output(3),
+          .longest = std::min(stride_, all.longest())};
 }
 
-Expr DeviceBeams::advance(Expr best, const Transformer::StepRows& rows, const Sentences& all) {
+Expr DeviceBeams::advance(const Leaves& leaves, Expr best, const Sentences& all) {
   Graph& graph = best.graph();
-  const Expr penalties = graph.input({{std::ssize(penalties_)}, DType::kF64}, penalties_.data());
+  const Expr penalties = graph.input({{stride_ + 1}, DType::kF64}, penalties_.data());
   const Expr names = all.allowed ? graph.input({{std::ssize(names_)}, DType::kI32}, names_.data()) : Expr();
-  return advance_beams(rule_, best, best.output(1),
-                       {.ids = rows.ids,
-                        .positions = rows.positions,
-                        .slot = rows.slot,
-                        .length = rows.length,
-                        .entry = rows.entry,
-                        .beams = state(graph, kBeams),
-                        .history = graph.state({{cache_rows(), 2}, DType::kI32}, history_.data())},
-                       penalties, names);
+  return advance_beams(rule_, leaves.beams, leaves.history, leaves.pages, best, best.output(1), penalties, names);
 }
 
 void DeviceBeams::send(const void* report) {
   std::swap(reports_[0], reports_[1]);
-  reports_[1].sentences = sentences_;
-  const auto words = std::ssize(sentences_) * BeamBatch::report_words(rule_, stride_);
-  reports_[1].message->send(report, static_cast<size_t>(words) * kWord);
+  Report& last = reports_[1];
+  last.sentences = sentences_;
+  last.stride = stride_;
+  last.message->send(report, sentences_.size() * static_cast<size_t>(BeamStep::report_words(rule_, stride_)) * kWord);
 }
 
-void DeviceBeams::receive(Sentences& all, const SearchDone& done) {
+void DeviceBeams::receive() {
   Report& report = reports_[0];
-  if (report.sentences.empty()) return;
-  const auto* words = static_cast<const int32_t*>(report.message->receive());
-  for (const int32_t s : std::exchange(report.sentences, {})) {
+  if (!report.sentences.empty()) report.words = static_cast<const int32_t*>(report.message->receive());
+}
+
+void DeviceBeams::read(Sentences& all, const SearchDone& done) {
+  const Report& report = reports_[0];
+  const int32_t* words = report.words;
+  for (const int32_t s : std::exchange(reports_[0].sentences, {})) {
     const auto status = static_cast<BeamStatus>(words[0]);
     check_status(status);
     if (status == BeamStatus::kEnded) {
       std::vector<Hypothesis> best;
       for (int32_t i = 0; i < words[1]; ++i) {
-        const auto& f = *BeamBatch::finished(words, stride_, i);
+        const auto& f = *BeamStep::finished(words, report.stride, i);
         const auto* tokens = reinterpret_cast<const int32_t*>(&f + 1);
         best.push_back({{tokens, tokens + f.tokens}, f.log_probability, f.score});
       }
-      slots_.free(s);
+      const auto ended = searches_.find(s);
+      free_pages_.insert(free_pages_.end(), ended->second.pages.begin(), ended->second.pages.end());
+      searches_.erase(ended);
       all.end(s);
       done(static_cast<size_t>(s), std::move(best));
     }
-    words += BeamBatch::report_words(rule_, stride_);
+    words += BeamStep::report_words(rule_, report.stride);
   }
 }
 

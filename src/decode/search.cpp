@@ -58,8 +58,6 @@ Search::Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOp
     device_beams_ = std::make_unique<DeviceBeams>(runtime.backend(), options, models_[0]->config().eos);
 }
 
-Search::~Search() = default;
-
 int64_t Search::longest() const {
   int64_t longest = INT64_MAX;
   for (const auto& model : models_) longest = std::min(longest, model->config().longest());
@@ -144,7 +142,7 @@ void Search::find_best_tokens(const HostBeams& beams, const Sentences& sentences
 // The host begins a step before it looks at what the one before has found, so that the device never waits for it.
 void Search::search_on_device(Sentences& sentences, const SearchDone& done) {
   DeviceBeams& beams = *device_beams_;
-  beams.open(sentences.highest_limit());
+  beams.clear();
   for (;;) {
     const auto begun = sentences.begin();
     begin(begun, sentences);
@@ -152,13 +150,15 @@ void Search::search_on_device(Sentences& sentences, const SearchDone& done) {
     {
       const PhaseScope decoding(runtime_.profile, "decoder");
       Graph graph(runtime_, fusion_rules());
-      const auto rows = beams.rows(graph);
-      const Expr best = models_[0]->best_tokens(graph, rows, beams.cache_rows(), sentences, candidates(sentences));
-      const Expr report = beams.advance(best, rows, sentences);
+      const auto leaves = beams.leaves(graph);
+      const Expr best = models_[0]->best_tokens(graph, beams.rows(leaves, sentences), beams.cache_rows(), sentences,
+                                                candidates(sentences));
+      const Expr report = beams.advance(leaves, best, sentences);
       graph.run({report});
       beams.send(graph.place(report));
+      beams.receive();
     }
-    beams.receive(sentences, done);
+    beams.read(sentences, done);
   }
 }
 

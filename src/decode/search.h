@@ -22,7 +22,6 @@ PairInput pair_input(std::span<const IdPair> pairs);
 class Search {
  public:
   Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options, const Shortlist* shortlist);
-  ~Search();
 
   // Until the queue is empty.
   void translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done);

@@ -25,12 +25,6 @@ int64_t Sentences::limit(int32_t sentence) const {
   return std::min(longest_, given + options_.max_extra);
 }
 
-int64_t Sentences::highest_limit() const {
-  int64_t highest = 1;
-  for (size_t s = 0; s < queue_.size(); ++s) highest = std::max(highest, limit(static_cast<int32_t>(s)));
-  return highest;
-}
-
 Sentences::Begun Sentences::begin() {
   Begun begun;
   std::vector<int32_t> ids, begins = {0};
@@ -67,7 +61,7 @@ std::vector<int32_t> Sentences::under_way() const {
   return all;
 }
 
-void Sentences::lay_out(std::span<const int32_t> rows, size_t places) {
+void Sentences::lay_out(std::span<const int32_t> rows, size_t places, int64_t all_rows) {
   masks.clear();
   row_begin.assign(1, 0);
   source_begin.assign(1, 0);
@@ -83,6 +77,8 @@ void Sentences::lay_out(std::span<const int32_t> rows, size_t places) {
   }
   row_begin.resize(std::max(row_begin.size(), places + 1), row_begin.back());
   source_begin.resize(row_begin.size(), source_begin.back());
+  row_begin.back() = std::max(row_begin.back(), static_cast<int32_t>(all_rows));
+  if (allowed) masks.resize(static_cast<size_t>(row_begin.back() * allowed->mask_bytes()));
   weight_begin = weight_begins(row_begin, source_begin);
 }
 

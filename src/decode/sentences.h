@@ -65,11 +65,11 @@ class Sentences {
   std::vector<int32_t> under_way() const;  // in the order of their sources' rows
   int64_t words(int32_t sentence) const { return queue_.words(static_cast<size_t>(sentence)); }
   int64_t limit(int32_t sentence) const;  // of its translation's tokens, with </s>
-  int64_t highest_limit() const;          // of all that there are
+  int64_t longest() const { return longest_; }
 
-  // Makes the rows of a step: so many of each sentence under way, in their order. places: as if there were so many at
-  // least, so that plans repeat.
-  void lay_out(std::span<const int32_t> rows, size_t places = 0);
+  // Makes the rows of a step: so many of each sentence under way, in their order. So that plans repeat, as if there
+  // were so many places at least, and so many rows, those beyond the sentences' in a last place without a source.
+  void lay_out(std::span<const int32_t> rows, size_t places = 0, int64_t all_rows = 0);
   int64_t source_rows() const { return round_up(places_.rows(), 64); }  // in steps, so that plans repeat
 
   std::vector<int32_t> row_begin, source_begin;  // by place of a source; one that is free has no rows

@@ -1,6 +1,7 @@
 #include "graph/runtime.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/cpu/kernels.h"
 #include "base/clock.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr size_t kCachedPlans = 256;
 constexpr int64_t kInputAlign = 256;
 constexpr int kRunsBeforeRecording = 2;  // to record takes longer than a run; one at least must copy the weights
-constexpr size_t kRememberedRuns = 4;    // of a plan: a search's beams lie here and there by turns
+constexpr size_t kRememberedRuns = 4;    // of a plan: a search's beams move between two places
 
 std::vector<Value> values_of(std::span<const Expr> outputs) {
   std::vector<Value> values;
@@ -209,9 +210,18 @@ void Runtime::compute(Graph& graph, const Plan& plan, std::span<void* const> inp
     if (profile.times_ops) {
       backend_->synchronize();
       step.seconds = seconds_now() - start;
-      // Some ops count by their inputs' values: those on the host.
-      for (size_t i = 0; i < in.size(); ++i)
-        if (const Node& from = nodes[static_cast<size_t>(node.inputs[i].node)]; from.input) in[i].data = from.data;
+      // Some ops count by their inputs' values, integers.
+      std::deque<std::vector<int32_t>> seen;
+      for (size_t i = 0; i < in.size() && !backend_->on_host(); ++i) {
+        void* there = std::exchange(in[i].data, nullptr);
+        if (const Node& from = nodes[static_cast<size_t>(node.inputs[i].node)]; from.input) {
+          in[i].data = from.data;
+        } else if (in[i].dtype() == DType::kI32) {
+          auto& values = seen.emplace_back(static_cast<size_t>(in[i].elements()));
+          backend_->download(values.data(), there, values.size() * sizeof(int32_t));
+          in[i].data = values.data();
+        }
+      }
       step.flops = node.op.flops(in);
       Profile::OpTime& time = profile.op(node.op.name());
       time.seconds += step.seconds;

@@ -18,9 +18,9 @@ struct BeamRule {
   bool operator==(const BeamRule&) const = default;
 };
 
-struct alignas(8) BeamProgress {
-  int32_t limit;       // steps at most
-  int32_t first_slot;  // see DeviceBeams
+struct BeamProgress {
+  double last_penalty;  // of `limit` tokens
+  int32_t limit;        // steps at most
   int32_t steps = 0, live = 1, finished = 0;
 };
 struct LiveHypothesis {
@@ -29,8 +29,8 @@ struct LiveHypothesis {
 };
 struct FinishedHypothesis {
   double score, log_probability;  // score: log_probability / penalty
-  int32_t tokens;                 // without </s>
-  int32_t last;                   // its place among the live ones that the step of the last of these has left
+  int32_t tokens;                 // how many, without </s>
+  int32_t place;                  // its place among the live ones after so many steps
 };
 // What a step has left of a live hypothesis: its last token, and its place among the live ones of the step before.
 struct BeamToken {
@@ -48,8 +48,7 @@ struct BeamParts {
   BeamProgress* progress;
   LiveHypothesis* live;          // [beam]
   FinishedHypothesis* finished;  // [wanted], best first; of equal scores the one first that was finished first
-  BeamToken* history;            // [limit, beam]
-  const double* penalties;       // [limit + 1]: by length with </s>, what log P is divided by; rising
+  BeamToken* made;               // [beam]: what the step leaves
   BeamCandidate* candidates;     // [2 * beam] of working memory
   int32_t* next;                 // [beam] of the same
 };
@@ -67,10 +66,11 @@ NMT_ON_DEVICE_TOO inline void keep_finished(const BeamRule& rule, const BeamPart
 
 // The search is defined in decode/beam.h. log_probabilities, ids: the k most probable tokens after each live
 // hypothesis, [live, k], falling, equal ones by rising id; not possible are those of -infinity. names: null, or what
-// the ids are numbers of. A row with a NaN begins with one.
+// the ids are numbers of. A row with a NaN begins with one. penalty: what log P of as many tokens as there are steps,
+// this one included, is divided by.
 NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const BeamParts& b,
                                                  const float* log_probabilities, const int32_t* ids,
-                                                 const int32_t* names, int32_t k) {
+                                                 const int32_t* names, int32_t k, double penalty) {
   BeamProgress& progress = *b.progress;
   // The first candidates by log P, equal ones by their texts: of each live hypothesis the next is looked at.
   for (int32_t h = 0; h < progress.live; ++h) b.next[h] = 0;
@@ -94,16 +94,15 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
   }
   if (count == 0) return BeamStatus::kImpossible;
 
-  const int32_t length = progress.steps + 1;
   for (int32_t i = 0; i < count && i < rule.beam; ++i)
     if (const BeamCandidate& c = b.candidates[i]; c.id == rule.eos)
-      keep_finished(rule, b, {c.log_probability / b.penalties[length], c.log_probability, length - 1, c.parent});
+      keep_finished(rule, b, {c.log_probability / penalty, c.log_probability, progress.steps, c.parent});
 
   int32_t live = 0;
   for (int32_t i = 0; i < count && live < rule.beam; ++i) {
     const BeamCandidate c = b.candidates[i];
     const bool hopeless = progress.finished == rule.wanted &&
-                          c.log_probability / b.penalties[progress.limit] < b.finished[rule.wanted - 1].score;
+                          c.log_probability / progress.last_penalty < b.finished[rule.wanted - 1].score;
     if (hopeless) break;
     if (c.id != rule.eos) b.candidates[live++] = c;
   }
@@ -115,47 +114,45 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
       rank += other.rank < c.rank || (other.rank == c.rank && other.id < c.id);
     }
     b.live[i] = {c.log_probability, rank};
-    b.history[static_cast<int64_t>(progress.steps) * rule.beam + i] = {c.id, c.parent};
+    b.made[i] = {c.id, c.parent};
   }
   progress.live = live;
   if (++progress.steps == progress.limit) {
     if (progress.finished == 0)
       for (int32_t i = 0; i < live; ++i) {
         const double sum = b.live[i].log_probability;
-        keep_finished(rule, b, {sum / b.penalties[length], sum, length, i});
+        keep_finished(rule, b, {sum / penalty, sum, progress.steps, i});
       }
     progress.live = 0;
   }
   return progress.live == 0 ? BeamStatus::kEnded : BeamStatus::kGoesOn;
 }
 
-// The tokens of the hypothesis that was at `place` after so many steps, as many.
-NMT_ON_DEVICE_TOO inline void trace_tokens(const BeamRule& rule, const BeamToken* history, int32_t steps, int32_t place,
-                                           int32_t* tokens) {
+// Calls visit(step, token) for each token, the last first, of the hypothesis that is at `place` after so many steps;
+// made(step, place): what that step has left there.
+template <class Made, class Visit>
+NMT_ON_DEVICE_TOO void trace_tokens(int32_t steps, int32_t place, const Made& made, const Visit& visit) {
   while (steps-- > 0) {
-    const BeamToken& token = history[static_cast<int64_t>(steps) * rule.beam + place];
-    tokens[steps] = token.id;
+    const BeamToken token = made(steps, place);
+    visit(steps, token);
     place = token.parent;
   }
 }
 
+inline constexpr int32_t kPageSteps = 16;
+
 // The searches of several sentences, side by side where they compute; arrays of 32-bit words, in which numbers of 64
-// bits lie at even places. Sentence s has the rows [s * beam, (s + 1) * beam) of each step; what is beyond its live
-// hypotheses are rows of nothing, which see only themselves. The row of hypothesis h in step t has the cache's and the
-// history's row first_slot + t * beam + h.
+// bits lie at even places. Sentence s has the rows [s * beam, (s + 1) * beam) of each step, a hypothesis a row; those
+// beyond its live ones see and write nothing. What a step writes, a token and keys and values, lies in slots: the steps
+// of a sentence have pages, of kPageSteps * beam slots each.
 struct BeamBatch {
   BeamRule rule;
-  int64_t sentences, k, stride;  // stride: entries of a row
-  const float* log_probabilities;
-  const int32_t* found;
-  const int32_t* names;
-  int32_t *ids, *positions, *slot, *entry, *length;  // by row: of the next step; see Transformer::StepRows
-  int32_t* beams;                                    // [sentences, state_words]
-  BeamToken* history;
-  const double* penalties;
-  int32_t* report;  // [sentences, report_words]: what the step tells
+  int64_t sentences, stride;  // stride: steps that there is room for, of each sentence
+  int32_t* beams;             // [sentences, state_words]
+  BeamToken* history;         // by slot
+  const int32_t* pages;       // [sentences, stride / kPageSteps]
 
-  NMT_ON_DEVICE_TOO static int64_t state_words(const BeamRule& rule) {
+  NMT_ON_DEVICE_TOO static constexpr int64_t state_words(const BeamRule& rule) {
     return static_cast<int64_t>(sizeof(BeamProgress) + static_cast<size_t>(rule.beam) * sizeof(LiveHypothesis) +
                                 static_cast<size_t>(rule.wanted) * sizeof(FinishedHypothesis)) /
            4;
@@ -163,21 +160,48 @@ struct BeamBatch {
   NMT_ON_DEVICE_TOO static BeamProgress* progress(const BeamRule& rule, int32_t* beams, int64_t sentence) {
     return reinterpret_cast<BeamProgress*>(beams + sentence * state_words(rule));
   }
-  NMT_ON_DEVICE_TOO BeamParts parts(int64_t sentence, BeamCandidate* candidates, int32_t* next) const {
-    BeamParts b{};
-    b.progress = progress(rule, beams, sentence);
-    b.live = reinterpret_cast<LiveHypothesis*>(b.progress + 1);
-    b.finished = reinterpret_cast<FinishedHypothesis*>(b.live + rule.beam);
-    b.history = history + b.progress->first_slot;
-    b.penalties = penalties;
-    b.candidates = candidates;
-    b.next = next;
-    return b;
+  NMT_ON_DEVICE_TOO BeamProgress* progress(int64_t sentence) const { return progress(rule, beams, sentence); }
+  NMT_ON_DEVICE_TOO int32_t slot(int64_t sentence, int32_t step, int32_t place) const {
+    const int32_t page = pages[sentence * (stride / kPageSteps) + step / kPageSteps];
+    return (page * kPageSteps + step % kPageSteps) * rule.beam + place;
   }
+};
 
-  // A report: the status, how many have finished, and where the search has ended, these: each and its tokens.
+// What the rows of the next step are told; see Transformer::StepRows.
+struct BeamRows {
+  int32_t *ids, *positions, *slot, *length, *entry;  // entry: [rows, stride]
+};
+NMT_ON_DEVICE_TOO inline void make_beam_row(const BeamBatch& batch, const BeamRows& rows, int64_t row) {
+  const int64_t sentence = row / batch.rule.beam;
+  const auto place = static_cast<int32_t>(row % batch.rule.beam);
+  const BeamProgress& progress = *batch.progress(sentence);
+  const bool live = place < progress.live;
+  rows.ids[row] = -1;
+  rows.positions[row] = live ? progress.steps : 0;
+  rows.length[row] = live ? progress.steps + 1 : 0;
+  rows.slot[row] = live ? batch.slot(sentence, progress.steps, place) : -1;
+  if (!live) return;
+  int32_t* entry = rows.entry + row * batch.stride;
+  entry[progress.steps] = rows.slot[row];
+  const auto made = [&](int32_t step, int32_t at) { return batch.history[batch.slot(sentence, step, at)]; };
+  trace_tokens(progress.steps, place, made, [&](int32_t step, const BeamToken& token) {
+    entry[step] = batch.slot(sentence, step, token.parent);
+    if (step == progress.steps - 1) rows.ids[row] = token.id;
+  });
+}
+
+// What a step has found, and what it tells of each sentence, [sentences, words]: the status, how many hypotheses have
+// finished, and where the search has ended, these: each with its tokens.
+struct BeamStep {
+  int64_t k;
+  const float* log_probabilities;  // [rows, k]
+  const int32_t* ids;
+  const int32_t* names;
+  const double* penalties;  // [stride + 1], by number of tokens
+  int32_t* report;
+
   NMT_ON_DEVICE_TOO static int64_t finished_words(int64_t stride) {
-    return static_cast<int64_t>(sizeof(FinishedHypothesis)) / 4 + (stride + 1) / 2 * 2;
+    return static_cast<int64_t>(sizeof(FinishedHypothesis)) / 4 + stride;
   }
   NMT_ON_DEVICE_TOO static int64_t report_words(const BeamRule& rule, int64_t stride) {
     return 2 + rule.wanted * finished_words(stride);
@@ -188,50 +212,35 @@ struct BeamBatch {
     return reinterpret_cast<Finished*>(report + 2 + i * finished_words(stride));
   }
 };
+NMT_ON_DEVICE_TOO inline void advance_sentence(const BeamBatch& batch, const BeamStep& step, int64_t sentence,
+                                               BeamCandidate* candidates, int32_t* next) {
+  const BeamRule& rule = batch.rule;
+  BeamProgress* progress = batch.progress(sentence);
+  auto* live = reinterpret_cast<LiveHypothesis*>(progress + 1);
+  auto* finished = reinterpret_cast<FinishedHypothesis*>(live + rule.beam);
+  int32_t* report = step.report + sentence * BeamStep::report_words(rule, batch.stride);
+  report[0] = static_cast<int32_t>(BeamStatus::kGoesOn);
+  report[1] = 0;
+  if (progress->live == 0) return;  // it was told before
 
-// A step of one sentence's search, first without its rows.
-NMT_ON_DEVICE_TOO inline void advance_sentence(const BeamBatch& batch, int64_t sentence, BeamCandidate* candidates,
-                                               int32_t* next) {
-  const BeamParts b = batch.parts(sentence, candidates, next);
-  int32_t* report = batch.report + sentence * BeamBatch::report_words(batch.rule, batch.stride);
-  BeamStatus status = BeamStatus::kGoesOn;
-  const int64_t first = sentence * batch.rule.beam * batch.k;
-  if (b.progress->live > 0)  // else it was told before
-    status = advance_beam(batch.rule, b, batch.log_probabilities + first, batch.found + first, batch.names,
-                          static_cast<int32_t>(batch.k));
-  const bool ended = status == BeamStatus::kEnded;
-  if (status != BeamStatus::kGoesOn) b.progress->live = 0;
+  const int64_t first = sentence * rule.beam * step.k;
+  BeamToken* made = batch.history + batch.slot(sentence, progress->steps, 0);
+  const BeamStatus status =
+      advance_beam(rule, {progress, live, finished, made, candidates, next}, step.log_probabilities + first,
+                   step.ids + first, step.names, static_cast<int32_t>(step.k), step.penalties[progress->steps + 1]);
   report[0] = static_cast<int32_t>(status);
-  report[1] = ended ? b.progress->finished : 0;
-  for (int32_t i = 0; i < report[1]; ++i) {
-    FinishedHypothesis* f = BeamBatch::finished(report, batch.stride, i);
-    *f = b.finished[i];
-    trace_tokens(batch.rule, b.history, f->tokens, f->last, reinterpret_cast<int32_t*>(f + 1));
+  if (status != BeamStatus::kGoesOn) progress->live = 0;
+  if (status != BeamStatus::kEnded) return;
+  report[1] = progress->finished;
+  for (int32_t i = 0; i < progress->finished; ++i) {
+    FinishedHypothesis* f = BeamStep::finished(report, batch.stride, i);
+    *f = finished[i];
+    auto* tokens = reinterpret_cast<int32_t*>(f + 1);
+    trace_tokens(
+        f->tokens, f->place, [&](int32_t t, int32_t at) { return batch.history[batch.slot(sentence, t, at)]; },
+        [&](int32_t t, const BeamToken& token) { tokens[t] = token.id; });
+    for (int64_t t = f->tokens; t < batch.stride; ++t) tokens[t] = 0;
   }
-}
-
-// Then entry `i` of its rows, those of the steps before; room: [beam].
-NMT_ON_DEVICE_TOO inline void move_entries(const BeamBatch& batch, int64_t sentence, int64_t i, int32_t* room,
-                                           int64_t room_stride) {
-  const BeamProgress& progress = *BeamBatch::progress(batch.rule, batch.beams, sentence);
-  const BeamToken* made = batch.history + progress.first_slot + (progress.steps - 1) * batch.rule.beam;
-  int32_t* entry = batch.entry + sentence * batch.rule.beam * batch.stride + i;
-  for (int32_t h = 0; h < progress.live; ++h) room[h * room_stride] = entry[made[h].parent * batch.stride];
-  for (int32_t h = 0; h < progress.live; ++h) entry[h * batch.stride] = room[h * room_stride];
-}
-
-// And at last row h.
-NMT_ON_DEVICE_TOO inline void make_row(const BeamBatch& batch, int64_t sentence, int32_t h) {
-  const BeamProgress& progress = *BeamBatch::progress(batch.rule, batch.beams, sentence);
-  const bool live = h < progress.live;
-  const int32_t steps = progress.steps, beam = batch.rule.beam;
-  const int32_t step = steps < progress.limit ? steps : progress.limit - 1;
-  const int64_t row = sentence * beam + h;
-  batch.ids[row] = live && steps > 0 ? batch.history[progress.first_slot + (steps - 1) * beam + h].id : -1;
-  batch.positions[row] = live ? steps : 0;
-  batch.length[row] = live ? steps + 1 : 1;
-  batch.slot[row] = progress.first_slot + step * beam + h;
-  batch.entry[row * batch.stride + (live ? steps : 0)] = batch.slot[row];
 }
 
 }  // namespace nmt

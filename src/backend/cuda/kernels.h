@@ -80,8 +80,9 @@ void weighted_sum(Stream s, int64_t n, const float* x, const float* weight, floa
 void top_k(Stream s, int64_t rows, int64_t width, int k, const float* logits, const uint8_t* mask, int64_t mask_bytes,
            float* log_probabilities, int32_t* ids);
 
-// See BeamBatch: a step of the searches of all its sentences.
-void advance_beams(Stream s, const BeamBatch& batch);
+// See BeamBatch: the rows of a step of its searches, and the step.
+void beam_rows(Stream s, const BeamBatch& batch, const BeamRows& rows);
+void advance_beams(Stream s, const BeamBatch& batch, const BeamStep& step);
 
 // ---- attention ----------------------------------------------------------------------------------
 // See nmt::Attention, whose arrays are device memory; `queries` and `keys`: rows of all sentences.

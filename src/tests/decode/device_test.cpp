@@ -16,15 +16,22 @@ namespace {
 
 using Found = std::vector<std::vector<Hypothesis>>;
 
-Found translate(std::span<const Scorer> scorers, const std::shared_ptr<Backend>& backend, const SearchOptions& options,
-                std::span<const std::vector<int32_t>> sources, const Shortlist* shortlist = nullptr) {
-  Runtime runtime(2, DType::kF32, false, backend);
-  Decoder decoder(scorers, runtime, options, shortlist);
+// Few at a time, so that they are begun where others have ended.
+constexpr int64_t kFew = 8;
+
+Found translate(Decoder& decoder, std::span<const std::vector<int32_t>> sources, int64_t at_a_time = kFew) {
   Found found(sources.size());
-  // Few at a time, so that they are begun in several groups, and where others have ended.
-  decoder.translate(sources, {.sentences = 8},
+  decoder.translate(sources, {.sentences = at_a_time},
                     [&](size_t i, std::vector<Hypothesis> best) { found[i] = std::move(best); });
   return found;
+}
+
+Found translate(std::span<const Scorer> scorers, const std::shared_ptr<Backend>& backend, const SearchOptions& options,
+                std::span<const std::vector<int32_t>> sources, const Shortlist* shortlist = nullptr,
+                int64_t at_a_time = kFew) {
+  Runtime runtime(2, DType::kF32, false, backend);
+  Decoder decoder(scorers, runtime, options, shortlist);
+  return translate(decoder, sources, at_a_time);
 }
 
 void check_same(const Found& found, const Found& expected) {
@@ -43,11 +50,40 @@ void check_same(const Found& found, const Found& expected) {
 TEST_CASE("a device finds the host's translations") {
   const auto device = test_device();
   if (device == nullptr) return;
-  const SearchOptions options{.beam = GENERATE(1, 4), .max_extra = 6, .n_best = true};
+  // A beam of 8: there are fewer tokens than it has candidates.
+  const auto [beam, at_a_time] = GENERATE(table<int, int64_t>({{1, kFew}, {4, kFew}, {8, kFew}, {3, 100}}));
+  const SearchOptions options{.beam = beam, .max_extra = 4, .n_best = true};
   TestModel here(5), there(5, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
-  const auto sources = random_sources(30, 12);
-  check_same(translate(on_device, device, options, sources), translate(on_host, host_backend(), options, sources));
+  const auto sources = random_sources(at_a_time == kFew ? 15 : 33, 8);  // 33: rows of 34
+  check_same(translate(on_device, device, options, sources, nullptr, at_a_time),
+             translate(on_host, host_backend(), options, sources));
+}
+
+TEST_CASE("a device's search makes room for longer translations, and goes on with shorter ones") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  TestModel here(5), there(5, 12, device);
+  const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
+  const SearchOptions options{.beam = 2, .alpha = 2, .max_extra = 9};
+  Runtime host(1), runtime(1, DType::kF32, false, device);
+  Decoder expected(on_host, host, options), decoder(on_device, runtime, options);
+  for (const size_t length : {3, 54, 55, 56, 120, 2}) {
+    const std::vector<std::vector<int32_t>> sources = {std::vector<int32_t>(length, 4), {7, 1}, {9, 3, 1}};
+    check_same(translate(decoder, sources, 2), translate(expected, sources, 2));
+  }
+}
+
+TEST_CASE("a device's search can be timed op by op") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  TestModel there(5, 12, device);
+  const Scorer on_device[] = {there.scorer()};
+  Runtime runtime(1, DType::kF32, false, device);
+  runtime.profile = Profile(true);
+  Decoder decoder(on_device, runtime, {.max_extra = 2});
+  translate(decoder, random_sources(3, 5));
+  CHECK(runtime.profile.op("cached_attention").flops > 0);
 }
 
 TEST_CASE("a device repeats its steps, and goes on after a model that gave no probabilities") {
@@ -58,12 +94,7 @@ TEST_CASE("a device repeats its steps, and goes on after a model that gave no pr
   Runtime runtime(1, DType::kF32, false, device);
   Decoder decoder(scorers, runtime, {.beam = 3, .max_extra = 30});
   const std::vector<std::vector<int32_t>> sources(12, {3, 7, 5, 1});
-  const auto run = [&] {
-    Found found(sources.size());
-    decoder.translate(sources, {.sentences = 4},
-                      [&](size_t i, std::vector<Hypothesis> best) { found[i] = std::move(best); });
-    return found;
-  };
+  const auto run = [&] { return translate(decoder, sources, 4); };
   const Found first = run();
   for (const auto& best : first) CHECK(best[0].ids == first[0][0].ids);
   const int64_t begun = runtime.recordings_begun();
@@ -92,12 +123,8 @@ TEST_CASE("several devices share the sentences, and find the host's translations
   const SearchOptions options{.beam = 3, .max_extra = 6};
   Runtime runtime(1, DType::kF32, false, device);
   Decoder decoder(on_device, runtime, options, nullptr, {{{there_too.scorer()}, other}});
-  Found found(sources.size());
-  for (int again = 0; again < 2; ++again) {
-    decoder.translate(sources, {.sentences = 8},
-                      [&](size_t i, std::vector<Hypothesis> best) { found[i] = std::move(best); });
-    check_same(found, translate(on_host, host_backend(), options, sources));
-  }
+  for (int again = 0; again < 2; ++again)
+    check_same(translate(decoder, sources), translate(on_host, host_backend(), options, sources));
 }
 
 TEST_CASE("a device finds an ensemble's translations") {
@@ -106,8 +133,8 @@ TEST_CASE("a device finds an ensemble's translations") {
   TestModel one(5), two(6), one_there(5, 12, device), two_there(6, 12, device);
   const Scorer on_host[] = {one.scorer(2), two.scorer()}, on_device[] = {one_there.scorer(2), two_there.scorer()};
   const auto sources = random_sources(10, 8);
-  check_same(translate(on_device, device, {.beam = 3}, sources),
-             translate(on_host, host_backend(), {.beam = 3}, sources));
+  const SearchOptions options{.beam = 3, .max_extra = 4};
+  check_same(translate(on_device, device, options, sources), translate(on_host, host_backend(), options, sources));
 }
 
 TEST_CASE("a device keeps to a shortlist as the host does") {
@@ -120,9 +147,10 @@ TEST_CASE("a device keeps to a shortlist as the host does") {
   for (int32_t s = 0; s <= 12; ++s) begins.push_back(2 * s);
   for (int32_t s = 0; s < 12; ++s) few.insert(few.end(), {2 + 5 * s % 10, 3 + 5 * s % 10});
   const Shortlist shortlist(*vocab, *vocab, begins, few, {1});
-  const auto sources = random_sources(20, 5);
+  const int64_t at_a_time = GENERATE(8, 100);
+  const auto sources = random_sources(33, 5);
   const SearchOptions options{.beam = 3, .max_extra = 6, .n_best = true};
-  check_same(translate(on_device, device, options, sources, &shortlist),
+  check_same(translate(on_device, device, options, sources, &shortlist, at_a_time),
              translate(on_host, host_backend(), options, sources, &shortlist));
 }
 

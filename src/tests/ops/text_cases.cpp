@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/math.h"
-#include "ops/advance_beams.h"
+#include "ops/beams.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
 #include "ops/linear.h"
@@ -166,54 +166,74 @@ OpCase top_k_case(int64_t rows, int64_t depth, int64_t width, int k, bool ids, b
       .slack = 3};
 }
 
-// The last step, of two tokens each, of two sentences with two hypotheses. names: what ids are numbers of.
-OpCase beams_case(const std::vector<int32_t>& names) {
-  const BeamRule rule{.beam = 2, .wanted = 1, .eos = 1};
-  static const std::vector<double> penalties = {1, 2, 4};
-  std::vector<int32_t> beams(static_cast<size_t>(2 * BeamBatch::state_words(rule)));
-  for (int32_t s = 0; s < 2; ++s) {
-    auto* progress = BeamBatch::progress(rule, beams.data(), s);
-    *progress = {.limit = 2, .first_slot = 4 * s, .steps = 1, .live = 2};
-    auto* live = reinterpret_cast<LiveHypothesis*>(progress + 1);
-    live[0] = {-1.0 - s, 0};
-    live[1] = {-2.0 - s, 1};
+// Two sentences whose first step has left two hypotheses each, and whose second one is the last.
+struct BeamsFixture {
+  static constexpr BeamRule kRule{.beam = 2, .wanted = 1, .eos = 1};
+  static constexpr int64_t kSlots = 2 * 2 * kPageSteps;  // the first sentence's are the second page
+  static constexpr int64_t kStateWords = BeamBatch::state_words(kRule);
+  std::vector<int32_t> beams = std::vector<int32_t>(2 * kStateWords), history = std::vector<int32_t>(2 * kSlots);
+
+  BeamsFixture() {
+    for (int32_t s = 0; s < 2; ++s) {
+      auto* progress = BeamBatch::progress(kRule, beams.data(), s);
+      *progress = {.last_penalty = 4, .limit = 2, .steps = 1, .live = 2};
+      auto* live = reinterpret_cast<LiveHypothesis*>(progress + 1);
+      live[0] = {-1.0 - s, 0};
+      live[1] = {-2.0 - s, 1};
+      for (int32_t place = 0; place < 2; ++place)
+        history[static_cast<size_t>(s == 0 ? kSlots + 2 * place : 2 * place)] = 3 + 2 * s + place;
+    }
   }
-  const std::vector<int32_t> history = {3, 0, 4, 0, 0, 0, 0, 0, 5, 0, 6, 0, 0, 0, 0, 0};
+  // The op writes its states: new ones for each run.
+  static Expr leaf(Graph& g, const Shape& shape, const std::vector<int32_t>& values) {
+    static std::deque<std::vector<int32_t>> copies;
+    return g.input({shape, DType::kI32}, copies.emplace_back(values).data());
+  }
+  std::array<Expr, 3> leaves(Graph& g) const {
+    return {leaf(g, {2, kStateWords}, beams), leaf(g, {kSlots, 2}, history), leaf(g, {2, 1}, {1, 0})};
+  }
+};
+
+OpCase beam_rows_case(int output, const Values& expected) {
+  return {.name = "beam_rows " + std::to_string(output),
+          .arguments = {integers({0})},  // of the graph alone
+          .build =
+              [=](std::span<const Expr> x) {
+                const auto [beams, history, pages] = BeamsFixture().leaves(x[0].graph());
+                return beam_rows(BeamsFixture::kRule, beams, history, pages).output(output);
+              },
+          .reference = [=](const std::vector<Values>&) { return expected; },
+          .differentiable = false};
+}
+
+// names: what ids are numbers of.
+OpCase advance_beams_case(const std::vector<int32_t>& names) {
+  static const std::vector<double> penalties = {1, 2, 4, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8};
   OpCase c{.name = names.empty() ? "advance_beams" : "advance_beams of names"};
   // Of the first sentence the second hypothesis is the best in the end; the other's are equal.
   c.arguments = {
       {.shape = {4, 3}, .kind = Argument::Kind::kF32, .values = {-3, -4, -5, -1, -2, -kInf, -2, -3, -4, -1, -2, -3}},
       {.shape = {4, 3}, .kind = Argument::Kind::kI32, .values = {5, 6, 7, 7, 2, 0, 3, 4, 5, 2, 3, 4}}};
   c.build = [=](std::span<const Expr> x) {
-    static std::deque<std::vector<int32_t>> copies;  // the op writes its states: new ones for each run
     Graph& g = x[0].graph();
-    const auto state = [&](const Shape& shape, std::vector<int32_t> values = {}) {
-      values.resize(static_cast<size_t>(shape.elements()));
-      return g.input({shape, DType::kI32}, copies.emplace_back(std::move(values)).data());
-    };
-    const BeamStates states = {.ids = state({4}),
-                               .positions = state({4}),
-                               .slot = state({4}),
-                               .length = state({4}),
-                               .entry = state({4, 2}),
-                               .beams = state({2, BeamBatch::state_words(rule)}, beams),
-                               .history = state({8, 2}, history)};
-    const Expr by_length = g.input({{3}, DType::kF64}, penalties.data());
-    return advance_beams(rule, x[0], x[1], states, by_length, names.empty() ? Expr() : state({8}, names));
+    const auto [beams, history, pages] = BeamsFixture().leaves(g);
+    const Expr by_tokens = g.input({{kPageSteps + 1}, DType::kF64}, penalties.data());
+    const Expr of = names.empty() ? Expr() : BeamsFixture::leaf(g, {8}, names);
+    return advance_beams(BeamsFixture::kRule, beams, history, pages, x[0], x[1], by_tokens, of);
   };
   c.reference = [=](const std::vector<Values>&) {
-    const auto name = [&](int32_t id) { return names.empty() ? id : names[static_cast<size_t>(id)]; };
-    const auto report = [&](double log_probability, int32_t place, int32_t first, int32_t second) {
+    Values all;
+    const auto report = [&](double log_probability, int32_t first, int32_t second) {
       Values words = {static_cast<double>(BeamStatus::kEnded), 1};
       for (const double x : {log_probability / penalties[2], log_probability})
         for (const int32_t word : std::bit_cast<std::array<int32_t, 2>>(x)) words.push_back(word);
-      words.insert(words.end(),
-                   {2.0, static_cast<double>(place), static_cast<double>(first), static_cast<double>(name(second))});
-      return words;
+      if (!names.empty()) second = names[static_cast<size_t>(second)];
+      for (const int32_t word : {2, 0, first, second}) words.push_back(word);
+      words.resize(8 + kPageSteps);
+      all.insert(all.end(), words.begin(), words.end());
     };
-    Values all = report(-3, 0, 4, 7);
-    const Values other = report(-4, 0, 5, 3);
-    all.insert(all.end(), other.begin(), other.end());
+    report(-3, 4, 7);
+    report(-4, 5, 3);
     return all;
   };
   c.differentiable = false;
@@ -260,8 +280,13 @@ std::vector<OpCase> text_cases() {
     if (width > 3 * k)
       for (const bool ids : {false, true}) cases.push_back(top_k_case(rows, depth, width, k, ids, true));
   }
-  cases.push_back(beams_case({}));
-  cases.push_back(beams_case({10, 11, 12, 13, 14, 15, 16, 17}));
+  constexpr double kPage = 2 * kPageSteps;
+  cases.push_back(beam_rows_case(0, {3, 4, 5, 6}));
+  cases.push_back(beam_rows_case(1, {1, 1, 1, 1}));
+  cases.push_back(beam_rows_case(2, {kPage + 2, kPage + 3, 2, 3}));
+  cases.push_back(beam_rows_case(3, {2, 2, 2, 2}));
+  cases.push_back(advance_beams_case({}));
+  cases.push_back(advance_beams_case({10, 11, 12, 13, 14, 15, 16, 17}));
   return cases;
 }
 

@@ -73,7 +73,8 @@ class Staging {
   }
 
  private:
-  static constexpr size_t kSlots = 8;  // a search begins up to six uploads before it waits for the first
+  static constexpr size_t kSlots =
+      16;  // a step of a search begins up to seven uploads, and the next one is begun before it is done
   struct Slot {
     PinnedMemory memory;
     cudaEvent_t copied = nullptr;
