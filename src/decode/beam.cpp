@@ -36,9 +36,7 @@ Beam::Beam(const SearchOptions& options, int64_t limit, int32_t eos)
       rule_(options.rule(eos)),
       progress_{.last_penalty = options.penalty(limit), .limit = static_cast<int32_t>(limit)},
       live_(static_cast<size_t>(rule_.beam)),
-      finished_(static_cast<size_t>(rule_.wanted)) {
-  check(limit >= 1, "a search of {} steps", limit);
-}
+      finished_(static_cast<size_t>(rule_.wanted)) {}
 
 BeamToken Beam::last(int32_t live) const {
   return progress_.steps == 0 ? BeamToken{-1, 0} : made(progress_.steps - 1, live);

@@ -47,7 +47,7 @@ struct Hypothesis {
 // as hopeless as it is, so none of them gets its place.
 class Beam {
  public:
-  Beam(const SearchOptions& options, int64_t limit, int32_t eos);
+  Beam(const SearchOptions& options, int64_t limit, int32_t eos);  // limit: at least 1
 
   int32_t live() const { return progress_.live; }  // how many hypotheses; 0: the search is over
   BeamToken last(int32_t live) const;              // its last token, -1 where there is none

@@ -11,7 +11,7 @@ namespace nmt {
 namespace {
 
 constexpr size_t kWord = sizeof(int32_t), kRoom = 1 << 16;  // bytes; of a message, which grows
-constexpr int64_t kStride = 64;                             // steps that there is room for at first
+constexpr int64_t kStride = 64;                             // the least width of tables
 
 // As many sentences, and some of none, so that plans repeat: few numbers, 1/16 more at most.
 size_t padded(size_t sentences) {
@@ -27,38 +27,44 @@ DeviceBeams::DeviceBeams(std::shared_ptr<Backend> backend, const SearchOptions& 
 }
 
 void DeviceBeams::clear() {
-  for (auto& [sentence, search] : searches_)
-    free_pages_.insert(free_pages_.end(), search.pages.begin(), search.pages.end());
-  searches_.clear();
   sentences_.clear();
   for (Report& report : reports_) report.sentences.clear();
+  if (under_way_.empty()) return;
+  // There may have been too little memory for so many pages.
+  under_way_.clear();
+  free_pages_.clear();
+  pages_ = 0;
+  history_ = {};
 }
 
 bool DeviceBeams::follow(Sentences& all, bool begun) {
-  const auto under_way = all.under_way();
-  if (under_way.empty()) return false;
-  if (begun || 2 * under_way.size() <= sentences_.size()) regroup(all, under_way);
+  const auto sentences = all.under_way();
+  if (sentences.empty()) return false;
+  if (begun || 2 * sentences.size() <= sentences_.size()) regroup(all, sentences);
 
   int32_t steps = 0;
-  for (auto& [sentence, search] : searches_) {
-    if (search.steps % kPageSteps == 0) take_page(search);
-    steps = std::max(steps, ++search.steps);
+  for (auto& [sentence, known] : under_way_) {
+    if (known.steps < known.limit) {  // or it has ended, which the host will be told
+      if (known.steps % kPageSteps == 0) known.pages.push_back(take_page());
+      ++known.steps;
+    }
+    steps = std::max(steps, known.steps);
   }
   stride_ = std::max(kStride, static_cast<int64_t>(std::bit_ceil(static_cast<uint32_t>(steps))));
-  const auto pages = static_cast<size_t>(stride_ / kPageSteps);
-  page_table_.assign(sentences_.size() * pages, 0);
+  const auto width = static_cast<size_t>(stride_ / kPageSteps);
+  page_table_.assign(sentences_.size() * width, 0);
   for (size_t i = 0; i < sentences_.size(); ++i)
-    if (const auto search = searches_.find(sentences_[i]); search != searches_.end())
-      std::ranges::copy(search->second.pages, page_table_.begin() + static_cast<std::ptrdiff_t>(i * pages));
+    if (const auto known = under_way_.find(sentences_[i]); known != under_way_.end())
+      std::ranges::copy(known->second.pages, page_table_.begin() + static_cast<std::ptrdiff_t>(i * width));
   while (std::ssize(penalties_) <= stride_) penalties_.push_back(options_.penalty(std::ssize(penalties_)));
   return true;
 }
 
 // Those that were there go on in other rows, and those that begin get theirs.
-void DeviceBeams::regroup(Sentences& all, const std::vector<int32_t>& under_way) {
+void DeviceBeams::regroup(Sentences& all, const std::vector<int32_t>& sentences) {
   const auto each = static_cast<size_t>(BeamBatch::state_words(rule_));
   std::map<int32_t, int32_t> place;
-  for (const int32_t s : under_way) place.emplace(s, static_cast<int32_t>(place.size()));
+  for (const int32_t s : sentences) place.emplace(s, static_cast<int32_t>(place.size()));
   std::vector<int32_t> kept, begun, states;
   for (const int32_t s : sentences_) kept.push_back(place.contains(s) ? place.at(s) : -1);
   const auto begin = [&](int32_t at, const BeamProgress& progress) {
@@ -66,12 +72,14 @@ void DeviceBeams::regroup(Sentences& all, const std::vector<int32_t>& under_way)
     states.resize(states.size() + each);
     *BeamBatch::progress(rule_, states.data(), std::ssize(begun) - 1) = progress;
   };
-  for (const int32_t s : under_way)
-    if (searches_.try_emplace(s).second)
-      begin(place.at(s), {.last_penalty = options_.penalty(all.limit(s)), .limit = static_cast<int32_t>(all.limit(s))});
-  sentences_ = under_way;
-  sentences_.resize(padded(under_way.size()), -1);
-  for (size_t i = under_way.size(); i < sentences_.size(); ++i)
+  for (const int32_t s : sentences) {
+    const auto limit = static_cast<int32_t>(all.limit(s));
+    if (under_way_.try_emplace(s, UnderWay{limit}).second)
+      begin(place.at(s), {.last_penalty = options_.penalty(limit), .limit = limit});
+  }
+  sentences_ = sentences;
+  sentences_.resize(padded(sentences.size()), -1);
+  for (size_t i = sentences.size(); i < sentences_.size(); ++i)
     begin(static_cast<int32_t>(i), {.last_penalty = 1, .limit = 1, .live = 0});
 
   const auto take = [&](Buffer& buffer, size_t words) {
@@ -89,7 +97,7 @@ void DeviceBeams::regroup(Sentences& all, const std::vector<int32_t>& under_way)
   std::swap(beams_, next_beams_);
 
   // Places with free ones between them and at the ends; rows of no sentence are the last one's.
-  std::vector<int32_t> rows(under_way.size(), rule_.beam);
+  const std::vector<int32_t> rows(sentences.size(), rule_.beam);
   all.lay_out(rows, 2 * sentences_.size() + 2, std::ssize(sentences_) * rule_.beam);
   if (all.allowed) {
     const auto ids = all.allowed->ids();
@@ -99,18 +107,19 @@ void DeviceBeams::regroup(Sentences& all, const std::vector<int32_t>& under_way)
 }
 
 // Half as many again where there are too few: the cache is copied then.
-void DeviceBeams::take_page(Search& search) {
+int32_t DeviceBeams::take_page() {
   if (free_pages_.empty()) {
-    const int32_t more = std::max(8, pages_ / 2);
-    for (int32_t i = more; i-- > 0;) free_pages_.push_back(pages_ + i);
-    pages_ += more;
+    const int32_t first = pages_;
+    pages_ += std::max(8, pages_ / 2);
     check(cache_rows() <= INT32_MAX, "{} rows of keys and values", cache_rows());
     Buffer larger(backend_, static_cast<size_t>(cache_rows()) * sizeof(BeamToken));
     backend_->copy(larger.data(), history_.data(), history_.bytes());
     history_ = std::move(larger);
+    for (int32_t page = pages_; page-- > first;) free_pages_.push_back(page);
   }
-  search.pages.push_back(free_pages_.back());
+  const int32_t page = free_pages_.back();
   free_pages_.pop_back();
+  return page;
 }
 
 DeviceBeams::Leaves DeviceBeams::leaves(Graph& graph) const {
@@ -163,9 +172,9 @@ void DeviceBeams::read(Sentences& all, const SearchDone& done) {
         const auto* tokens = reinterpret_cast<const int32_t*>(&f + 1);
         best.push_back({{tokens, tokens + f.tokens}, f.log_probability, f.score});
       }
-      const auto ended = searches_.find(s);
+      const auto ended = under_way_.find(s);
       free_pages_.insert(free_pages_.end(), ended->second.pages.begin(), ended->second.pages.end());
-      searches_.erase(ended);
+      under_way_.erase(ended);
       all.end(s);
       done(static_cast<size_t>(s), std::move(best));
     }

@@ -20,12 +20,12 @@ class DeviceBeams {
  public:
   DeviceBeams(std::shared_ptr<Backend> backend, const SearchOptions& options, int32_t eos);
 
-  void clear();  // forgets all sentences
+  void clear();  // forgets all sentences that an error has left
   // Makes ready for the next step; begun: whether sentences have. False: none is under way.
   bool follow(Sentences& sentences, bool begun);
-  int64_t cache_rows() const { return pages_ * kPageSteps * rule_.beam; }
+  int64_t cache_rows() const { return int64_t{pages_} * kPageSteps * rule_.beam; }
 
-  // Begins a graph of the step; results are for the other two.
+  // What the graph of a step begins with; rows() and advance() are told.
   struct Leaves {
     Expr beams, history, pages;
   };
@@ -41,10 +41,10 @@ class DeviceBeams {
   void read(Sentences& sentences, const SearchDone& done);
 
  private:
-  // A sentence under way, as far as the host knows.
-  struct Search {
-    int32_t steps = 0;
-    std::vector<int32_t> pages;
+  // A sentence, as far as the host knows.
+  struct UnderWay {
+    int32_t limit, steps = 0;
+    std::vector<int32_t> pages = {};
   };
   struct Report {
     std::unique_ptr<Message> message;
@@ -53,13 +53,13 @@ class DeviceBeams {
     const int32_t* words = nullptr;
   };
 
-  void regroup(Sentences& all, const std::vector<int32_t>& under_way);
-  void take_page(Search& search);
+  void regroup(Sentences& all, const std::vector<int32_t>& sentences);
+  int32_t take_page();
 
   std::shared_ptr<Backend> backend_;
   const SearchOptions& options_;
   BeamRule rule_;
-  std::map<int32_t, Search> searches_;
+  std::map<int32_t, UnderWay> under_way_;
   std::vector<int32_t> sentences_;  // in the order of their rows, some of them ended; -1: none
   int64_t stride_ = 0;
   Buffer beams_, next_beams_, begun_, history_;

@@ -17,10 +17,10 @@ void HostBeams::gather(Sentences& sentences) {
   std::vector<int32_t> parents, rows;
   for (const int32_t s : sentences.under_way()) {
     const int64_t limit = sentences.limit(s);
-    auto known = searches_.find(s);
-    const bool is_new = known == searches_.end();
-    if (is_new) known = searches_.emplace(s, Search{Beam(options_, limit, eos_), 0, 0}).first;
-    Search& search = known->second;
+    auto known = under_way_.find(s);
+    const bool is_new = known == under_way_.end();
+    if (is_new) known = under_way_.emplace(s, UnderWay{Beam(options_, limit, eos_), 0, 0}).first;
+    UnderWay& search = known->second;
     const Beam& beam = search.beam;
     const int32_t first = std::exchange(search.first_row, static_cast<int32_t>(ids_.size()));
     search.rows = beam.live();
@@ -45,21 +45,21 @@ Transformer::StepRows HostBeams::rows(Graph& graph) const {
 
 void HostBeams::advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k,
                         ThreadPool& pool, Sentences& sentences, const SearchDone& done) {
-  std::vector<Search*> searches;
-  for (auto& [sentence, search] : searches_) searches.push_back(&search);
+  std::vector<UnderWay*> searches;
+  for (auto& [sentence, search] : under_way_) searches.push_back(&search);
   pool.parallel_for(std::ssize(searches), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      Search& search = *searches[static_cast<size_t>(i)];
+      UnderWay& search = *searches[static_cast<size_t>(i)];
       const auto first = static_cast<size_t>(search.first_row * k), count = static_cast<size_t>(search.rows * k);
       search.beam.advance(log_probabilities.subspan(first, count), best.subspan(first, count), k);
     }
   });
   for (const int32_t s : sentences.under_way()) {
-    const auto ended = searches_.find(s);
+    const auto ended = under_way_.find(s);
     if (ended->second.beam.live() > 0) continue;
     sentences.end(s);
     auto found = ended->second.beam.best();
-    searches_.erase(ended);
+    under_way_.erase(ended);
     done(static_cast<size_t>(s), std::move(found));
   }
 }

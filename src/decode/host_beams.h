@@ -30,14 +30,14 @@ class HostBeams {
                Sentences& sentences, const SearchDone& done);
 
  private:
-  struct Search {
+  struct UnderWay {
     Beam beam;
     int32_t first_row, rows;  // of the step
   };
 
   const SearchOptions& options_;
   int32_t eos_;
-  std::map<int32_t, Search> searches_;  // by sentence
+  std::map<int32_t, UnderWay> under_way_;  // by sentence
   CacheRows cache_;
   std::vector<int32_t> ids_, positions_;  // by row
   std::vector<std::vector<int32_t>> in_tree_;

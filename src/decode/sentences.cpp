@@ -22,7 +22,9 @@ Sentences::Sentences(SourceQueue& queue, const SearchOptions& options, const Sea
 int64_t Sentences::limit(int32_t sentence) const {
   const int64_t tokens = std::ssize(queue_[static_cast<size_t>(sentence)]) - 1;
   const int64_t given = options_.trees == nullptr ? tokens : std::max(tokens, words(sentence));
-  return std::min(longest_, given + options_.max_extra);
+  const int64_t limit = std::min(longest_, given + options_.max_extra);
+  check(limit >= 1, "a search of {} steps", limit);
+  return limit;
 }
 
 Sentences::Begun Sentences::begin() {

@@ -47,8 +47,9 @@ class Host : public Backend {
   void copy_rows(std::span<const RowCopy> copies, std::span<const int32_t> rows) override {
     for (const RowCopy& c : copies)
       for (size_t r = 0; r < rows.size(); ++r)
-        copy(static_cast<std::byte*>(c.to) + static_cast<size_t>(rows[r]) * c.bytes,
-             static_cast<const std::byte*>(c.from) + r * c.bytes, c.bytes);
+        if (rows[r] >= 0)
+          copy(static_cast<std::byte*>(c.to) + static_cast<size_t>(rows[r]) * c.bytes,
+               static_cast<const std::byte*>(c.from) + r * c.bytes, c.bytes);
   }
   void zero(void* to, size_t bytes) override {
     if (bytes > 0) std::memset(to, 0, bytes);

@@ -65,10 +65,10 @@ class Runtime {
   friend class Graph;
   void execute(Graph& graph, std::span<const Expr> outputs);
   void reserve(const Graph& graph, std::span<const Expr> outputs);
-  double flops(const Graph& graph, std::span<const Expr> outputs);
+  double flops(const Graph& graph, std::span<const Expr> outputs);  // of ops that count by values of leaves alone
   void take_arena(const Plan& plan);
   void take_inputs(size_t bytes);
-  // A plan, and what it was run on. Where that repeats, as in decoding one sentence after another, it is recorded.
+  // A plan, and what it was run on. Where that repeats, as in the steps of a search, it is recorded.
   struct Planned {
     struct Run {
       std::vector<uintptr_t> on;  // where leaves, gradients and workspace lie, and the backend's version

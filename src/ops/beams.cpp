@@ -82,7 +82,12 @@ void AdvanceBeams::cpu(const Launch& l) const {
   const BeamBatch batch = beam_batch(rule, l.in);
   std::vector<BeamCandidate> candidates(2 * static_cast<size_t>(rule.beam));
   std::vector<int32_t> next(static_cast<size_t>(rule.beam));
-  for (int64_t s = 0; s < batch.sentences; ++s) advance_sentence(batch, step(l), s, candidates.data(), next.data());
+  const BeamStep made = step(l);
+  const int64_t words = l.out[0].shape()[1];
+  for (int64_t s = 0; s < batch.sentences; ++s) {
+    advance_sentence(batch, made, s, candidates.data(), next.data());
+    for (int32_t i = 0; i < made.report[s * words + 1]; ++i) report_finished(batch, made, s, i);
+  }
 }
 
 }  // namespace nmt

@@ -161,6 +161,12 @@ struct BeamBatch {
     return reinterpret_cast<BeamProgress*>(beams + sentence * state_words(rule));
   }
   NMT_ON_DEVICE_TOO BeamProgress* progress(int64_t sentence) const { return progress(rule, beams, sentence); }
+  NMT_ON_DEVICE_TOO LiveHypothesis* live(int64_t sentence) const {
+    return reinterpret_cast<LiveHypothesis*>(progress(sentence) + 1);
+  }
+  NMT_ON_DEVICE_TOO FinishedHypothesis* finished(int64_t sentence) const {
+    return reinterpret_cast<FinishedHypothesis*>(live(sentence) + rule.beam);
+  }
   NMT_ON_DEVICE_TOO int32_t slot(int64_t sentence, int32_t step, int32_t place) const {
     const int32_t page = pages[sentence * (stride / kPageSteps) + step / kPageSteps];
     return (page * kPageSteps + step % kPageSteps) * rule.beam + place;
@@ -190,8 +196,8 @@ NMT_ON_DEVICE_TOO inline void make_beam_row(const BeamBatch& batch, const BeamRo
   });
 }
 
-// What a step has found, and what it tells of each sentence, [sentences, words]: the status, how many hypotheses have
-// finished, and where the search has ended, these: each with its tokens.
+// What a step has found, and what it tells of each sentence, [sentences, report_words]: the status, and where the
+// search has ended, how many hypotheses are its result, and these, each with its tokens.
 struct BeamStep {
   int64_t k;
   const float* log_probabilities;  // [rows, k]
@@ -212,12 +218,11 @@ struct BeamStep {
     return reinterpret_cast<Finished*>(report + 2 + i * finished_words(stride));
   }
 };
+// First the step, and how many of them there are; then each of these.
 NMT_ON_DEVICE_TOO inline void advance_sentence(const BeamBatch& batch, const BeamStep& step, int64_t sentence,
                                                BeamCandidate* candidates, int32_t* next) {
   const BeamRule& rule = batch.rule;
   BeamProgress* progress = batch.progress(sentence);
-  auto* live = reinterpret_cast<LiveHypothesis*>(progress + 1);
-  auto* finished = reinterpret_cast<FinishedHypothesis*>(live + rule.beam);
   int32_t* report = step.report + sentence * BeamStep::report_words(rule, batch.stride);
   report[0] = static_cast<int32_t>(BeamStatus::kGoesOn);
   report[1] = 0;
@@ -226,21 +231,23 @@ NMT_ON_DEVICE_TOO inline void advance_sentence(const BeamBatch& batch, const Bea
   const int64_t first = sentence * rule.beam * step.k;
   BeamToken* made = batch.history + batch.slot(sentence, progress->steps, 0);
   const BeamStatus status =
-      advance_beam(rule, {progress, live, finished, made, candidates, next}, step.log_probabilities + first,
-                   step.ids + first, step.names, static_cast<int32_t>(step.k), step.penalties[progress->steps + 1]);
+      advance_beam(rule, {progress, batch.live(sentence), batch.finished(sentence), made, candidates, next},
+                   step.log_probabilities + first, step.ids + first, step.names, static_cast<int32_t>(step.k),
+                   step.penalties[progress->steps + 1]);
   report[0] = static_cast<int32_t>(status);
   if (status != BeamStatus::kGoesOn) progress->live = 0;
-  if (status != BeamStatus::kEnded) return;
-  report[1] = progress->finished;
-  for (int32_t i = 0; i < progress->finished; ++i) {
-    FinishedHypothesis* f = BeamStep::finished(report, batch.stride, i);
-    *f = finished[i];
-    auto* tokens = reinterpret_cast<int32_t*>(f + 1);
-    trace_tokens(
-        f->tokens, f->place, [&](int32_t t, int32_t at) { return batch.history[batch.slot(sentence, t, at)]; },
-        [&](int32_t t, const BeamToken& token) { tokens[t] = token.id; });
-    for (int64_t t = f->tokens; t < batch.stride; ++t) tokens[t] = 0;
-  }
+  if (status == BeamStatus::kEnded) report[1] = progress->finished;
+}
+NMT_ON_DEVICE_TOO inline void report_finished(const BeamBatch& batch, const BeamStep& step, int64_t sentence,
+                                              int32_t i) {
+  int32_t* report = step.report + sentence * BeamStep::report_words(batch.rule, batch.stride);
+  FinishedHypothesis* f = BeamStep::finished(report, batch.stride, i);
+  *f = batch.finished(sentence)[i];
+  auto* tokens = reinterpret_cast<int32_t*>(f + 1);
+  trace_tokens(
+      f->tokens, f->place, [&](int32_t t, int32_t at) { return batch.history[batch.slot(sentence, t, at)]; },
+      [&](int32_t t, const BeamToken& token) { tokens[t] = token.id; });
+  for (int64_t t = f->tokens; t < batch.stride; ++t) tokens[t] = 0;
 }
 
 }  // namespace nmt

@@ -12,11 +12,14 @@ __global__ void __launch_bounds__(kThreads, 1) beam_rows_kernel(BeamBatch batch,
   if (row < batch.sentences * batch.rule.beam) make_beam_row(batch, rows, row);
 }
 
-// A sentence a block, of one thread: among a few candidates there is little to share out.
+// A sentence a block. One thread decides: among a few candidates there is little to share out.
 __global__ void __launch_bounds__(kWarp, 1) advance_beams_kernel(BeamBatch batch, BeamStep step) {
   auto* const candidates = shared_memory<BeamCandidate>();
   auto* const next = reinterpret_cast<int32_t*>(candidates + 2 * batch.rule.beam);
   if (threadIdx.x == 0) advance_sentence(batch, step, blockIdx.x, candidates, next);
+  __syncwarp();
+  const int count = step.report[blockIdx.x * BeamStep::report_words(batch.rule, batch.stride) + 1];
+  for (int i = threadIdx.x; i < count; i += kWarp) report_finished(batch, step, blockIdx.x, i);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_CASE("a device finds the host's translations") {
   const SearchOptions options{.beam = beam, .max_extra = 4, .n_best = true};
   TestModel here(5), there(5, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
-  const auto sources = random_sources(at_a_time == kFew ? 15 : 33, 8);  // 33: rows of 34
+  const auto sources = random_sources(at_a_time == kFew ? 15 : 33, beam == 4 ? 30 : 8);  // 33: rows of 34
   check_same(translate(on_device, device, options, sources, nullptr, at_a_time),
              translate(on_host, host_backend(), options, sources));
 }
@@ -112,6 +112,21 @@ TEST_CASE("a device repeats its steps, and goes on after a model that gave no pr
   check_same(run(), first);
   CHECK(runtime.recordings_begun() > begun);
 }
+
+#ifdef NMT_CUDA_EMULATION
+TEST_CASE("a device without memory for a search's sentences translates fewer afterwards") {
+  const Variable memory("NMT_EMULATED_MEMORY", "2");
+  const auto device = test_device();
+  TestModel here(5), there(5, 12, device);
+  const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
+  const SearchOptions options{.beam = 4, .alpha = 10, .max_extra = 80};
+  Runtime host(1), runtime(1, DType::kF32, false, device);
+  Decoder expected(on_host, host, options), decoder(on_device, runtime, options);
+  const std::vector<std::vector<int32_t>> sources(60, {3, 4, 1});
+  CHECK_THROWS_AS(translate(decoder, sources, 60), OutOfMemory);
+  check_same(translate(decoder, std::span(sources).first(2)), translate(expected, std::span(sources).first(2)));
+}
+#endif
 
 TEST_CASE("several devices share the sentences, and find the host's translations") {
   const Variable emulated("NMT_EMULATED_DEVICES", "2");

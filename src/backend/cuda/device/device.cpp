@@ -73,8 +73,7 @@ class Staging {
   }
 
  private:
-  static constexpr size_t kSlots =
-      16;  // a step of a search begins up to seven uploads, and the next one is begun before it is done
+  static constexpr size_t kSlots = 8;  // a step of a search begins up to seven uploads
   struct Slot {
     PinnedMemory memory;
     cudaEvent_t copied = nullptr;
@@ -91,7 +90,10 @@ class PinnedMessage : public Message {
     memory_.at_least(room);
     sent_ = new_event();
   }
-  ~PinnedMessage() override { cudaEventDestroy(sent_); }
+  ~PinnedMessage() override {
+    cudaEventSynchronize(sent_);  // what nobody wanted to receive may still be under way
+    cudaEventDestroy(sent_);
+  }
 
   void send(const void* from, size_t bytes) override {
     use(device_);
