@@ -50,7 +50,8 @@ std::vector<int32_t> Beam::tokens(int32_t steps, int32_t place) const {
   return ids;
 }
 
-void Beam::advance(std::span<const float> log_probabilities, std::span<const int32_t> ids, int k) {
+void Beam::advance(std::span<const float> log_probabilities, std::span<const int32_t> ids, int k,
+                   const int32_t* names) {
   check(std::ssize(log_probabilities) == progress_.live * k && ids.size() == log_probabilities.size(),
         "{} candidates for {} hypotheses", log_probabilities.size(), progress_.live);
   const auto beam = static_cast<size_t>(rule_.beam);
@@ -66,7 +67,7 @@ void Beam::advance(std::span<const float> log_probabilities, std::span<const int
                              .made = history_.data() + history_.size() - beam,
                              .candidates = candidates.data(),
                              .next = next.data()},
-                            log_probabilities.data(), ids.data(), nullptr, k, options_.penalty(progress_.steps + 1)));
+                            log_probabilities.data(), ids.data(), names, k, options_.penalty(progress_.steps + 1)));
 }
 
 std::vector<Hypothesis> Beam::best() const {

@@ -16,7 +16,7 @@ struct SearchOptions {
   int beam = 4;
   double alpha = 0.6;
   double normalize = 0;
-  int max_extra = 50;  // a translation has at most so many tokens more than its source, </s> not counted there
+  int max_extra = 50;  // a translation, with its </s>, has at most so many tokens more than its source without
   bool n_best = false;
   const TreeGrammar* trees = nullptr;  // translations are trees of their sources' words; null: they are anything
 
@@ -24,8 +24,8 @@ struct SearchOptions {
   // Section 6.3's, by which sentences are parsed; `trees` is to be set.
   static SearchOptions parsing() { return {.beam = 21, .alpha = 0.3, .max_extra = 300}; }
 
-  // What log P is divided by; `length` counts </s>. GNMT's ((5 + length) / 6)^alpha (Wu et al. 2016, equation 14), or
-  // length^normalize where that is positive.
+  // What log P is divided by, positive and never less for a longer one; `length` counts </s>. GNMT's ((5 + length) /
+  // 6)^alpha (Wu et al. 2016, equation 14), or length^normalize where that is positive.
   double penalty(int64_t length) const;
   BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos}; }
 };
@@ -54,9 +54,10 @@ class Beam {
   std::vector<int32_t> ids(int32_t live) const { return tokens(progress_.steps, live); }
 
   // The k most probable tokens after each live hypothesis: [live, k], by falling log-probability and rising id.
-  // k: 2 * beam, or all there are where these are fewer; -infinity: not possible. Throws Error for NaN, and where
-  // nothing is possible.
-  void advance(std::span<const float> log_probabilities, std::span<const int32_t> ids, int k);
+  // k: 2 * beam, or all there are where these are fewer; -infinity: not possible. names: what the ids are numbers of;
+  // rising. Throws Error for NaN, and where nothing is possible.
+  void advance(std::span<const float> log_probabilities, std::span<const int32_t> ids, int k,
+               const int32_t* names = nullptr);
 
   // The best `wanted` (n-best: `beam`, else one) by score, best first; fewer where fewer were finished.
   std::vector<Hypothesis> best() const;

@@ -98,8 +98,8 @@ void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, con
   for (const auto& worker : apart_) profile.absorb(worker->runtime.profile, 1 / n, "waiting");
   // What the workers did has left this phase: the mean time of one that had ended remains.
   const double idle = profile.seconds("waiting") - before;
-  // The workers waited n * idle. But the pool, whose other n - 1 threads were not asked, counts all their time.
-  profile.waiting += n * idle - (n - 1) * elapsed;
+  // The workers waited n * idle. But the pool, whose other threads were not asked, counts all their time.
+  profile.waiting += n * idle - (runtime_.pool().size() - 1) * elapsed;
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -11,7 +11,7 @@ namespace nmt {
 namespace {
 
 constexpr size_t kWord = sizeof(int32_t), kRoom = 1 << 16;  // bytes; of a message, which grows
-constexpr int64_t kStride = 64;                             // the least width of tables
+constexpr int64_t kLeastStride = 64;                        // the least width of tables
 
 // As many sentences, and some of none, so that plans repeat: few numbers, 1/16 more at most.
 size_t padded(size_t sentences) {
@@ -38,9 +38,8 @@ void DeviceBeams::clear() {
 }
 
 bool DeviceBeams::follow(Sentences& all, bool begun) {
-  const auto sentences = all.under_way();
-  if (sentences.empty()) return false;
-  if (begun || 2 * sentences.size() <= sentences_.size()) regroup(all, sentences);
+  if (all.count() == 0) return false;
+  if (begun || 2 * all.count() <= std::ssize(sentences_)) regroup(all);
 
   int32_t steps = 0;
   for (auto& [sentence, known] : under_way_) {
@@ -50,7 +49,7 @@ bool DeviceBeams::follow(Sentences& all, bool begun) {
     }
     steps = std::max(steps, known.steps);
   }
-  stride_ = std::max(kStride, static_cast<int64_t>(std::bit_ceil(static_cast<uint32_t>(steps))));
+  stride_ = std::max(kLeastStride, static_cast<int64_t>(std::bit_ceil(static_cast<uint32_t>(steps))));
   const auto width = static_cast<size_t>(stride_ / kPageSteps);
   page_table_.assign(sentences_.size() * width, 0);
   for (size_t i = 0; i < sentences_.size(); ++i)
@@ -61,7 +60,8 @@ bool DeviceBeams::follow(Sentences& all, bool begun) {
 }
 
 // Those that were there go on in other rows, and those that begin get theirs.
-void DeviceBeams::regroup(Sentences& all, const std::vector<int32_t>& sentences) {
+void DeviceBeams::regroup(Sentences& all) {
+  const auto sentences = all.under_way();
   const auto each = static_cast<size_t>(BeamBatch::state_words(rule_));
   std::map<int32_t, int32_t> place;
   for (const int32_t s : sentences) place.emplace(s, static_cast<int32_t>(place.size()));
@@ -96,7 +96,7 @@ void DeviceBeams::regroup(Sentences& all, const std::vector<int32_t>& sentences)
   }
   std::swap(beams_, next_beams_);
 
-  // Places with free ones between them and at the ends; rows of no sentence are the last one's.
+  // Of n sentences' sources there are at most n + 1 free places beside, and one more is for rows of no sentence.
   const std::vector<int32_t> rows(sentences.size(), rule_.beam);
   all.lay_out(rows, 2 * sentences_.size() + 2, std::ssize(sentences_) * rule_.beam);
   if (all.allowed) {
@@ -169,7 +169,7 @@ void DeviceBeams::read(Sentences& all, const SearchDone& done) {
       std::vector<Hypothesis> best;
       for (int32_t i = 0; i < words[1]; ++i) {
         const auto& f = *BeamStep::finished(words, report.stride, i);
-        const auto* tokens = reinterpret_cast<const int32_t*>(&f + 1);
+        const int32_t* tokens = BeamStep::tokens(&f);
         best.push_back({{tokens, tokens + f.tokens}, f.log_probability, f.score});
       }
       const auto ended = under_way_.find(s);

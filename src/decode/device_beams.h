@@ -20,7 +20,8 @@ class DeviceBeams {
  public:
   DeviceBeams(std::shared_ptr<Backend> backend, const SearchOptions& options, int32_t eos);
 
-  void clear();  // forgets all sentences that an error has left
+  // Forgets the last search: its rows, the report that nobody has read, and sentences that an error has left.
+  void clear();
   // Makes ready for the next step; begun: whether sentences have. False: none is under way.
   bool follow(Sentences& sentences, bool begun);
   int64_t cache_rows() const { return int64_t{pages_} * kPageSteps * rule_.beam; }
@@ -53,7 +54,7 @@ class DeviceBeams {
     const int32_t* words = nullptr;
   };
 
-  void regroup(Sentences& all, const std::vector<int32_t>& sentences);
+  void regroup(Sentences& all);
   int32_t take_page();
 
   std::shared_ptr<Backend> backend_;

@@ -19,13 +19,12 @@ void HostBeams::gather(Sentences& sentences) {
     const int64_t limit = sentences.limit(s);
     auto known = under_way_.find(s);
     const bool is_new = known == under_way_.end();
-    if (is_new) known = under_way_.emplace(s, UnderWay{Beam(options_, limit, eos_), 0, 0}).first;
+    if (is_new) known = under_way_.emplace(s, UnderWay{Beam(options_, limit, eos_), 0}).first;
     UnderWay& search = known->second;
     const Beam& beam = search.beam;
     const int32_t first = std::exchange(search.first_row, static_cast<int32_t>(ids_.size()));
-    search.rows = beam.live();
-    rows.push_back(search.rows);
-    for (int32_t h = 0; h < search.rows; ++h) {
+    rows.push_back(beam.live());
+    for (int32_t h = 0; h < beam.live(); ++h) {
       const BeamToken last = beam.last(h);
       ids_.push_back(last.id);
       parents.push_back(is_new ? -1 : first + last.parent);
@@ -45,13 +44,14 @@ Transformer::StepRows HostBeams::rows(Graph& graph) const {
 
 void HostBeams::advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k,
                         ThreadPool& pool, Sentences& sentences, const SearchDone& done) {
+  const int32_t* names = sentences.allowed ? sentences.allowed->ids().data() : nullptr;
   std::vector<UnderWay*> searches;
   for (auto& [sentence, search] : under_way_) searches.push_back(&search);
   pool.parallel_for(std::ssize(searches), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       UnderWay& search = *searches[static_cast<size_t>(i)];
-      const auto first = static_cast<size_t>(search.first_row * k), count = static_cast<size_t>(search.rows * k);
-      search.beam.advance(log_probabilities.subspan(first, count), best.subspan(first, count), k);
+      const auto first = static_cast<size_t>(search.first_row * k), count = static_cast<size_t>(search.beam.live() * k);
+      search.beam.advance(log_probabilities.subspan(first, count), best.subspan(first, count), k, names);
     }
   });
   for (const int32_t s : sentences.under_way()) {

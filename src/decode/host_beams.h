@@ -25,14 +25,15 @@ class HostBeams {
   // With trees, by row: the tokens that may follow.
   std::span<const std::vector<int32_t>> in_tree() const { return in_tree_; }
 
-  // Goes on with the k best tokens of each row; sentences that have ended leave.
+  // Goes on with the k best tokens of each row, with a shortlist numbers of the allowed; sentences that have ended
+  // leave.
   void advance(std::span<const float> log_probabilities, std::span<const int32_t> best, int k, ThreadPool& pool,
                Sentences& sentences, const SearchDone& done);
 
  private:
   struct UnderWay {
     Beam beam;
-    int32_t first_row, rows;  // of the step
+    int32_t first_row;  // of the step
   };
 
   const SearchOptions& options_;

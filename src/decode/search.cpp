@@ -73,7 +73,7 @@ void Search::translate(SourceQueue& queue, const SearchLimits& limits, const Sea
     search_on_host(sentences, done);
 }
 
-void Search::begin(const Sentences::Begun& begun, const Sentences& sentences) {
+void Search::encode(const Sentences::Begun& begun, const Sentences& sentences) {
   if (begun.rows.empty()) return;
   const PhaseScope encoding(runtime_.profile, "encoder");
   for (const auto& model : models_) model->encode(begun, sentences.source_rows());
@@ -89,7 +89,7 @@ void Search::search_on_host(Sentences& sentences, const SearchDone& done) {
   HostBeams beams(options_, models_[0]->config().eos);
   BestTokens best;
   for (;;) {
-    begin(sentences.begin(), sentences);
+    encode(sentences.begin(), sentences);
     beams.gather(sentences);
     if (beams.count() == 0) return;
     const int k = candidates(sentences);
@@ -111,8 +111,6 @@ void Search::find_best_tokens(const HostBeams& beams, const Sentences& sentences
     best.log_probabilities.assign(graph.data<float>(values), graph.data<float>(values) + found);
     const auto* ids = graph.data<int32_t>(values.output(1));
     best.ids.assign(ids, ids + found);
-    if (sentences.allowed)
-      for (int32_t& id : best.ids) id = sentences.allowed->ids()[static_cast<size_t>(id)];
     return;
   }
   std::vector<float> sums;
@@ -145,7 +143,7 @@ void Search::search_on_device(Sentences& sentences, const SearchDone& done) {
   beams.clear();
   for (;;) {
     const auto begun = sentences.begin();
-    begin(begun, sentences);
+    encode(begun, sentences);
     if (!beams.follow(sentences, !begun.rows.empty())) return;
     {
       const PhaseScope decoding(runtime_.profile, "decoder");

@@ -35,7 +35,7 @@ class Search {
     std::vector<int32_t> ids;
   };
 
-  void begin(const Sentences::Begun& begun, const Sentences& sentences);
+  void encode(const Sentences::Begun& begun, const Sentences& sentences);
   int candidates(const Sentences& sentences) const;  // tokens that a hypothesis may go on with, k
   void search_on_host(Sentences& sentences, const SearchDone& done);
   void find_best_tokens(const HostBeams& beams, const Sentences& sentences, int k, BestTokens& best);

@@ -54,7 +54,7 @@ class Sentences {
   Sentences(SourceQueue& queue, const SearchOptions& options, const SearchLimits& limits, const ModelConfig& config,
             int64_t longest, const Shortlist* shortlist);
 
-  // Sentences to begin with, where a good part of the room is free: packed, and the rows of their encoder output.
+  // The sentences that begin now, where a good part of the room is free: packed, and the rows of their encoder output.
   struct Begun {
     PackedText source;
     std::vector<int32_t> rows;  // by sentence: the first
@@ -62,13 +62,14 @@ class Sentences {
   Begun begin();
   void end(int32_t sentence);
 
-  std::vector<int32_t> under_way() const;  // in the order of their sources' rows
+  int64_t count() const { return sentences_; }  // under way
+  std::vector<int32_t> under_way() const;       // in the order of their sources' rows
   int64_t words(int32_t sentence) const { return queue_.words(static_cast<size_t>(sentence)); }
   int64_t limit(int32_t sentence) const;  // of its translation's tokens, with </s>
   int64_t longest() const { return longest_; }
 
-  // Makes the rows of a step: so many of each sentence under way, in their order. So that plans repeat, as if there
-  // were so many places at least, and so many rows, those beyond the sentences' in a last place without a source.
+  // The rows of a step: rows[i] of the i-th sentence under way. Padded, so that plans repeat, to so many places and
+  // all_rows rows at least; the rows that this adds belong to the last place, which then has no source.
   void lay_out(std::span<const int32_t> rows, size_t places = 0, int64_t all_rows = 0);
   int64_t source_rows() const { return round_up(places_.rows(), 64); }  // in steps, so that plans repeat
 

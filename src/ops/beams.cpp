@@ -55,7 +55,8 @@ BeamRows MakeBeamRows::rows(const Launch& l) const {
 
 void MakeBeamRows::cpu(const Launch& l) const {
   const BeamBatch batch = beam_batch(rule, l.in);
-  for (int64_t row = 0; row < l.out[0].elements(); ++row) make_beam_row(batch, rows(l), row);
+  const BeamRows made = rows(l);
+  for (int64_t row = 0; row < l.out[0].elements(); ++row) make_beam_row(batch, made, row);
 }
 
 std::vector<Spec> AdvanceBeams::infer(std::span<const Spec> in) const {
@@ -63,7 +64,7 @@ std::vector<Spec> AdvanceBeams::infer(std::span<const Spec> in) const {
   const Shape& best = in[3].shape;
   check(best.rank() == 2 && best[0] == sentences * rule.beam && in[4].shape == best &&
             in[5].shape == Shape{stride + 1} && in[3].dtype == DType::kF32 && in[4].dtype == DType::kI32 &&
-            in[5].dtype == DType::kF64,
+            in[5].dtype == DType::kF64 && (in.size() < 7 || in[6].dtype == DType::kI32),
         "{}: {} for {} sentences with beams of {}, penalties {}", kName, best.str(), sentences, rule.beam,
         in[5].shape.str());
   return {{{sentences, BeamStep::report_words(rule, stride)}, DType::kI32}};

@@ -3,8 +3,8 @@
 #include "graph/graph.h"
 #include "tensor/beam.h"
 
-// Beam searches of several sentences where they compute; see BeamBatch. beams: int32 [sentences, state_words], and
-// history: int32 [slots, 2], are states; pages: int32 [sentences, pages].
+// Beam searches of several sentences where they compute, on a device (searches on the host use Beam); see BeamBatch.
+// beams: int32 [sentences, state_words], and history: int32 [slots, 2], are states; pages: int32 [sentences, pages].
 namespace nmt {
 
 // The rows of a step, int32 [sentences * beam]: output 0: ids; 1: positions; 2: slot; 3: length; 4: entry [rows,
@@ -43,7 +43,7 @@ struct AdvanceBeams {  // inputs: beams, history, pages, best, ids, penalties, a
   BeamStep step(const Launch& l) const;
 };
 
-// What both begin with.
+// What both read.
 BeamBatch beam_batch(const BeamRule& rule, std::span<const Tensor> in);
 
 }  // namespace nmt

@@ -8,7 +8,7 @@
 #include "tensor/on_device.h"
 
 // A step of one sentence's beam search, in the words that every backend shares: a device goes on by itself, and the
-// host need not wait for what a step has found.
+// host need not wait for what a step has found. Then how a device keeps many of them.
 namespace nmt {
 
 struct BeamRule {
@@ -147,10 +147,10 @@ inline constexpr int32_t kPageSteps = 16;
 // of a sentence have pages, of kPageSteps * beam slots each.
 struct BeamBatch {
   BeamRule rule;
-  int64_t sentences, stride;  // stride: steps that there is room for, of each sentence
+  int64_t sentences, stride;  // stride: columns of tables by step
   int32_t* beams;             // [sentences, state_words]
   BeamToken* history;         // by slot
-  const int32_t* pages;       // [sentences, stride / kPageSteps]
+  const int32_t* pages;       // [sentences, stride / kPageSteps]; nobody reads those beyond a sentence's steps
 
   NMT_ON_DEVICE_TOO static constexpr int64_t state_words(const BeamRule& rule) {
     return static_cast<int64_t>(sizeof(BeamProgress) + static_cast<size_t>(rule.beam) * sizeof(LiveHypothesis) +
@@ -171,6 +171,9 @@ struct BeamBatch {
     const int32_t page = pages[sentence * (stride / kPageSteps) + step / kPageSteps];
     return (page * kPageSteps + step % kPageSteps) * rule.beam + place;
   }
+  NMT_ON_DEVICE_TOO BeamToken token(int64_t sentence, int32_t step, int32_t place) const {
+    return history[slot(sentence, step, place)];
+  }
 };
 
 // What the rows of the next step are told; see Transformer::StepRows.
@@ -189,7 +192,7 @@ NMT_ON_DEVICE_TOO inline void make_beam_row(const BeamBatch& batch, const BeamRo
   if (!live) return;
   int32_t* entry = rows.entry + row * batch.stride;
   entry[progress.steps] = rows.slot[row];
-  const auto made = [&](int32_t step, int32_t at) { return batch.history[batch.slot(sentence, step, at)]; };
+  const auto made = [&](int32_t step, int32_t at) { return batch.token(sentence, step, at); };
   trace_tokens(progress.steps, place, made, [&](int32_t step, const BeamToken& token) {
     entry[step] = batch.slot(sentence, step, token.parent);
     if (step == progress.steps - 1) rows.ids[row] = token.id;
@@ -217,8 +220,13 @@ struct BeamStep {
     using Finished = std::conditional_t<std::is_const_v<Word>, const FinishedHypothesis, FinishedHypothesis>;
     return reinterpret_cast<Finished*>(report + 2 + i * finished_words(stride));
   }
+  // Its tokens stand behind it.
+  NMT_ON_DEVICE_TOO static int32_t* tokens(FinishedHypothesis* f) { return reinterpret_cast<int32_t*>(f + 1); }
+  NMT_ON_DEVICE_TOO static const int32_t* tokens(const FinishedHypothesis* f) {
+    return reinterpret_cast<const int32_t*>(f + 1);
+  }
 };
-// First the step, and how many of them there are; then each of these.
+// The step of one sentence: its status and the number of its result. Then report_finished each of these, in any order.
 NMT_ON_DEVICE_TOO inline void advance_sentence(const BeamBatch& batch, const BeamStep& step, int64_t sentence,
                                                BeamCandidate* candidates, int32_t* next) {
   const BeamRule& rule = batch.rule;
@@ -235,7 +243,7 @@ NMT_ON_DEVICE_TOO inline void advance_sentence(const BeamBatch& batch, const Bea
                    step.log_probabilities + first, step.ids + first, step.names, static_cast<int32_t>(step.k),
                    step.penalties[progress->steps + 1]);
   report[0] = static_cast<int32_t>(status);
-  if (status != BeamStatus::kGoesOn) progress->live = 0;
+  if (status != BeamStatus::kGoesOn) progress->live = 0;  // an error is told once, too
   if (status == BeamStatus::kEnded) report[1] = progress->finished;
 }
 NMT_ON_DEVICE_TOO inline void report_finished(const BeamBatch& batch, const BeamStep& step, int64_t sentence,
@@ -243,9 +251,9 @@ NMT_ON_DEVICE_TOO inline void report_finished(const BeamBatch& batch, const Beam
   int32_t* report = step.report + sentence * BeamStep::report_words(batch.rule, batch.stride);
   FinishedHypothesis* f = BeamStep::finished(report, batch.stride, i);
   *f = batch.finished(sentence)[i];
-  auto* tokens = reinterpret_cast<int32_t*>(f + 1);
+  int32_t* tokens = BeamStep::tokens(f);
   trace_tokens(
-      f->tokens, f->place, [&](int32_t t, int32_t at) { return batch.history[batch.slot(sentence, t, at)]; },
+      f->tokens, f->place, [&](int32_t t, int32_t at) { return batch.token(sentence, t, at); },
       [&](int32_t t, const BeamToken& token) { tokens[t] = token.id; });
   for (int64_t t = f->tokens; t < batch.stride; ++t) tokens[t] = 0;
 }

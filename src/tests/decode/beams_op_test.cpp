@@ -120,7 +120,7 @@ void check_searches(const std::shared_ptr<Backend>& backend, const SearchOptions
       REQUIRE(words[1] == std::ssize(best));
       for (size_t i = 0; i < best.size(); ++i) {
         const auto& f = *BeamStep::finished(words, searches.stride(), static_cast<int64_t>(i));
-        const auto* tokens = reinterpret_cast<const int32_t*>(&f + 1);
+        const int32_t* tokens = BeamStep::tokens(&f);
         CHECK(std::vector(tokens, tokens + f.tokens) == best[i].ids);
         CHECK(f.log_probability == best[i].log_probability);
         CHECK(f.score == best[i].score);

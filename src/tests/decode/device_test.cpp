@@ -115,15 +115,15 @@ TEST_CASE("a device repeats its steps, and goes on after a model that gave no pr
 
 #ifdef NMT_CUDA_EMULATION
 TEST_CASE("a device without memory for a search's sentences translates fewer afterwards") {
-  const Variable memory("NMT_EMULATED_MEMORY", "2");
+  const Variable memory("NMT_EMULATED_MEMORY", "1");
   const auto device = test_device();
   TestModel here(5), there(5, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
-  const SearchOptions options{.beam = 4, .alpha = 10, .max_extra = 80};
+  const SearchOptions options{.beam = 4, .max_extra = 3};
   Runtime host(1), runtime(1, DType::kF32, false, device);
   Decoder expected(on_host, host, options), decoder(on_device, runtime, options);
-  const std::vector<std::vector<int32_t>> sources(60, {3, 4, 1});
-  CHECK_THROWS_AS(translate(decoder, sources, 60), OutOfMemory);
+  const std::vector<std::vector<int32_t>> sources(300, {3, 4, 1});
+  CHECK_THROWS_AS(translate(decoder, sources, 300), OutOfMemory);
   check_same(translate(decoder, std::span(sources).first(2)), translate(expected, std::span(sources).first(2)));
 }
 #endif
