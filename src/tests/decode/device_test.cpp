@@ -116,7 +116,7 @@ TEST_CASE("a device repeats its steps, and goes on after a model that gave no pr
 #ifdef NMT_CUDA_EMULATION
 TEST_CASE("a device without memory for a search's sentences translates fewer afterwards") {
   const Variable memory("NMT_EMULATED_MEMORY", "1");
-  const auto device = test_device();
+  const auto device = backend_of("0");  // one of its own
   TestModel here(5), there(5, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const SearchOptions options{.beam = 4, .max_extra = 3};
