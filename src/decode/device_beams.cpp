@@ -160,9 +160,9 @@ void DeviceBeams::receive() {
 }
 
 void DeviceBeams::read(Sentences& all, const SearchDone& done) {
-  const Report& report = reports_[0];
+  Report& report = reports_[0];
   const int32_t* words = report.words;
-  for (const int32_t s : std::exchange(reports_[0].sentences, {})) {
+  for (const int32_t s : std::exchange(report.sentences, {})) {
     const auto status = static_cast<BeamStatus>(words[0]);
     check_status(status);
     if (status == BeamStatus::kEnded) {

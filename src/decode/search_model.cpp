@@ -74,16 +74,16 @@ Expr SearchModel::step(Leaves& leaves, const Transformer::StepRows& rows, int64_
                        const Sentences& sentences) {
   const auto widths = transformer_.cache_widths();
   const size_t capacity = static_cast<size_t>(cache_rows) * size_of(runtime_.compute());
-  caches_.clear();
+  std::vector<Transformer::LayerCache> caches;
   for (Layer& layer : layers_) {
     for (size_t i = 0; i < widths.size(); ++i) grow(layer.past[i], capacity * static_cast<size_t>(widths[i]));
-    caches_.push_back({{layer.past[0].data(), layer.past[1].data()}, layer.source.data()});
+    caches.push_back({{layer.past[0].data(), layer.past[1].data()}, layer.source.data()});
   }
   return transformer_.step(leaves, {.rows = rows,
                                     .row_begin = sentences.row_begin,
                                     .source_begin = sentences.source_begin,
                                     .weight_begin = sentences.weight_begin,
-                                    .caches = caches_,
+                                    .caches = caches,
                                     .capacity = cache_rows,
                                     .source_tokens = sentences.source_rows()});
 }

@@ -58,7 +58,6 @@ class SearchModel {
   std::vector<Layer> layers_;
   std::vector<int32_t> allowed_ids_;
   FloatBuffer allowed_rows_;  // of the output matrix
-  std::vector<Transformer::LayerCache> caches_;
 };
 
 }  // namespace nmt
