@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "base/math.h"
+
 namespace nmt {
 namespace {
 
@@ -12,8 +14,8 @@ constexpr int kSpins = 4000;
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this](std::stop_token stop) { loop(stop); });
+ThreadPool::ThreadPool(int threads) : parts_(static_cast<size_t>(std::max(threads, 1))) {
+  for (size_t i = 1; i < parts_.size(); ++i) workers_.emplace_back([this, i](std::stop_token stop) { loop(i, stop); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -35,17 +37,22 @@ void ThreadPool::run(int64_t n, int64_t grain, Call call, void* body) {
   }
   call_ = call;
   body_ = body;
-  n_ = n;
   grain_ = grain;
   error_ = nullptr;
-  next_.store(0, std::memory_order_relaxed);
+  const auto threads = static_cast<int64_t>(parts_.size());
+  const int64_t chunks = divide_up(n, grain);
+  for (int64_t i = 0; i < threads; ++i) {
+    Part& part = parts_[static_cast<size_t>(i)];
+    part.next.store(chunks * i / threads * grain, std::memory_order_relaxed);
+    part.end = std::min(chunks * (i + 1) / threads * grain, n);
+  }
   open_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex_);
     generation_.fetch_add(1, std::memory_order_release);
   }
   wake_.notify_all();
-  work();
+  work(0);
   const auto begin = Clock::now();
   for (int spin = 0; open_.load(std::memory_order_acquire) != 0; ++spin) {
     if (spin < kSpins)
@@ -57,21 +64,25 @@ void ThreadPool::run(int64_t n, int64_t grain, Call call, void* body) {
   if (error_) std::rethrow_exception(error_);
 }
 
-void ThreadPool::work() {
-  for (;;) {
-    const int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
-    if (begin >= n_) return;
-    try {
-      call_(body_, begin, std::min(begin + grain_, n_));
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-      next_.store(n_, std::memory_order_relaxed);
+// Its own part, then what is left of the others'.
+void ThreadPool::work(size_t thread) {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    Part& part = parts_[(thread + i) % parts_.size()];
+    for (;;) {
+      const int64_t begin = part.next.fetch_add(grain_, std::memory_order_relaxed);
+      if (begin >= part.end) break;
+      try {
+        call_(body_, begin, std::min(begin + grain_, part.end));
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (!error_) error_ = std::current_exception();
+        for (Part& p : parts_) p.next.store(p.end, std::memory_order_relaxed);
+      }
     }
   }
 }
 
-void ThreadPool::loop(std::stop_token stop) {
+void ThreadPool::loop(size_t thread, std::stop_token stop) {
   uint64_t seen = 0;
   while (!stop.stop_requested()) {
     for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin) _mm_pause();
@@ -81,7 +92,7 @@ void ThreadPool::loop(std::stop_token stop) {
     }
     seen = generation_.load(std::memory_order_acquire);
     const auto begin = Clock::now();
-    work();
+    work(thread);
     worked_.fetch_add((Clock::now() - begin).count(), std::memory_order_relaxed);
     open_.fetch_sub(1, std::memory_order_release);
   }

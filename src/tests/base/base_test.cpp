@@ -1,7 +1,12 @@
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <numeric>
+#include <set>
+#include <thread>
 
 #include <sys/stat.h>
 
@@ -48,6 +53,26 @@ TEST_CASE("parallel_for visits every index once and rethrows") {
       CHECK(std::count(visits.begin(), visits.end(), 1) == n);
     }
     CHECK_THROWS_AS(pool.parallel_for(100, 1, [](int64_t, int64_t) { fail("no"); }), Error);
+  }
+}
+
+TEST_CASE("each thread of a loop begins with its own part of it") {
+  ThreadPool pool(3);
+  for (int pass = 0; pass < 3; ++pass) {
+    std::atomic<int> begun = 0;
+    std::mutex mutex;
+    std::map<std::thread::id, int64_t> firsts;
+    pool.parallel_for(10, 1, [&](int64_t i, int64_t) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!firsts.try_emplace(std::this_thread::get_id(), i).second) return;
+      }
+      for (++begun; begun < 3;) std::this_thread::yield();  // no thread takes another's part before all have begun
+    });
+    CHECK(firsts[std::this_thread::get_id()] == 0);
+    std::set<int64_t> chunks;
+    for (const auto& [thread, chunk] : firsts) chunks.insert(chunk);
+    CHECK(chunks == std::set<int64_t>{0, 3, 6});
   }
 }
 
