@@ -48,14 +48,21 @@ HWY_INLINE void transpose_blocks(int64_t rows, int64_t columns, const T* x, int6
   // The tiles walk down 256 rows, then go to the next columns: few columns of y are written at a time, in long runs,
   // and the cache still holds the block's lines of x when their next columns are read.
   constexpr int64_t kBlock = 256;
+  constexpr int64_t kLine = 64 / sizeof(T), kTilesOfLine = kLine / TransposeTile<T>::kColumns;
   const int64_t step = TransposeTile<T>::rows();
   const int64_t whole_rows = rows / step * step;
   const int64_t whole_columns = columns / TransposeTile<T>::kColumns * TransposeTile<T>::kColumns;
   for (int64_t begin = 0; begin < whole_rows; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, whole_rows);
     for (int64_t c = 0; c < whole_columns; c += TransposeTile<T>::kColumns) {
-      for (int64_t r = begin; r < end; r += step)
+      // A part of what the line's tiles read of the next lines, or of the next block's first.
+      const bool last_line = c + kLine >= columns;
+      const T* next = last_line ? x + kBlock * ldx : x + c / kLine * kLine + kLine;
+      const int64_t part = step / kTilesOfLine, skip = c % kLine / TransposeTile<T>::kColumns * part;
+      for (int64_t r = begin; r < end; r += step) {
+        for (int64_t i = 0; i < part; ++i) hwy::Prefetch(next + (r + skip + i) * ldx);
         TransposeTile<T>::transpose(x + r * ldx + c, ldx, y + c * ldy + r, ldy);
+      }
     }
     transpose_elements(end - begin, columns - whole_columns, x + begin * ldx + whole_columns, ldx,
                        y + whole_columns * ldy + begin, ldy);
