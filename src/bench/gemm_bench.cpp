@@ -9,6 +9,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
+#include "base/aligned.h"
 #include "config/app.h"
 #include "config/threads.h"
 #include "nn/model_config.h"
@@ -97,7 +98,7 @@ double seconds_of_nmt(ThreadPool& pool, const Product& p, const std::string& pre
   // x and y, or of a weight's gradient dy and x; written, else all their pages would be one of zeros.
   const int64_t first = p.m * p.k * size, second = (p.weight_gradient ? p.n * p.k : p.m * p.n) * size;
   const int64_t turns = std::max<int64_t>(repetitions + 1, kBeyondCaches / (first + second));
-  std::vector<uint8_t> a(static_cast<size_t>(turns * first), kFilling),
+  AlignedVector<uint8_t> a(static_cast<size_t>(turns * first), kFilling),
       b(static_cast<size_t>(turns * second), kFilling);
   std::vector<float> w(static_cast<size_t>(p.weight_gradient ? p.m * p.n : p.n * p.k), 0.01f);
   cpu::PackedMatrix packed;

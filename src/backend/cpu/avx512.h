@@ -17,7 +17,6 @@
 namespace nmt::cpu::avx512 {
 
 inline constexpr int kLanes = 16, kTileRows = 6, kVectors = kPanel / kLanes;
-inline constexpr int64_t kLine = 64;  // bytes of the cache
 
 // The lanes of the `left` columns that are left, of which there may be more or none.
 NMT_AVX512 inline __mmask16 lanes_of(int64_t left) {
@@ -63,10 +62,11 @@ NMT_AVX512 [[gnu::always_inline]] inline __m512 with_epilogue(const Epilogue& e,
   return _mm512_max_ps(floor, v);  // where one is NaN, the second
 }
 
-// For addresses that may lie past the end.
-inline void prefetch(const void* p, int64_t bytes) {
-  _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(bytes)),
-               _MM_HINT_T0);
+// For addresses that may lie past the end: into the nearest cache, or the second.
+inline const char* address(const void* p, int64_t bytes) {
+  return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(bytes));
 }
+inline void prefetch(const void* p, int64_t bytes) { _mm_prefetch(address(p, bytes), _MM_HINT_T0); }
+inline void prefetch_far(const void* p, int64_t bytes) { _mm_prefetch(address(p, bytes), _MM_HINT_T1); }
 
 }  // namespace nmt::cpu::avx512

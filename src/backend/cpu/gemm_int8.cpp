@@ -20,7 +20,7 @@ constexpr int64_t kLongestSum = INT32_MAX / (255 * 127);
 int levels() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) ? 255 : 127; }
 
 // Bytes that a row of x takes.
-int64_t row_bytes(const PackedMatrix& b) { return b.layout().is_vnni() ? round_up(b.k(), 4) : b.k(); }
+int64_t row_bytes(const PackedMatrix& b) { return b.layout().is_vnni() ? vnni_row_bytes(b.k()) : b.k(); }
 
 struct Quantised {
   const uint8_t* q;

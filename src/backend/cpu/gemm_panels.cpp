@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
@@ -17,7 +18,7 @@
 namespace nmt::cpu {
 
 bool has_panel_products(DType t, int64_t k) {
-  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core) && !onednn_has(dnnl::cpu_isa::avx512_core_amx);
+  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core);
   return has && (t == DType::kF32 || (t == DType::kBF16 && k % 2 == 0));
 }
 
@@ -31,9 +32,11 @@ bool has_bf16_instructions() {
 }  // namespace
 
 bool widens_bf16() {
-  static const bool pairs_are_fast = has_bf16_instructions() && __builtin_cpu_is("amd");
+  static const bool pairs_are_fast = has_amx() || (has_bf16_instructions() && __builtin_cpu_is("amd"));
   return has_panel_products(DType::kF32, 1) && !pairs_are_fast;
 }
+
+bool reads_steps(DType t) { return t == DType::kF32 || (!widens_bf16() && !has_amx()); }
 
 int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_t>(size_of(t)), 64) * kPanel; }
 
@@ -44,6 +47,7 @@ using namespace avx512;
 // A block of a product, whose operands stay in L2: so many rows of x and steps of their sums and, where there are more
 // steps, columns of B.
 constexpr int64_t kBlockRows = 256, kBlockSteps = 512, kBlockColumns = 512;
+constexpr int64_t kAmxBlockSteps = 256;             // of AMX: 32 of its columns and 32 rows are nearly what L1 holds
 constexpr int64_t kAhead = 16, kAheadBytes = 2048;  // rows and bytes before they are copied: far enough for memory
 
 int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
@@ -161,6 +165,40 @@ NMT_PANELS void multiply_tile(const Tile& t) {
     whole ? finish<uint16_t, kRounds, true>(t, sums) : finish<uint16_t, kRounds, false>(t, sums);
 }
 
+// The same of sums [rows, kPanel] in memory.
+template <class Y, bool kWhole>
+NMT_PANELS void finish_rows(const Tile& t, int64_t rows, const float* sums) {
+  const Epilogue e = t.epilogue;
+  const __m512 floor = floor_of(e);
+  for (int64_t column = 0; column < kPanel; column += kLanes) {
+    const __mmask16 lanes = kWhole ? 0xFFFF : lanes_of(t.columns - column);
+    const __m512 bias = bias_of(e, column, lanes);
+    Y* to = static_cast<Y*>(t.y) + column;
+    const float* from = sums + column;
+    for (int64_t r = 0; r < rows; ++r, to += t.ldy, from += kPanel)
+      store<true, kWhole>(lanes, with_epilogue(e, floor, bias, _mm512_load_ps(from), lanes, to), to);
+  }
+}
+
+// A tile of up to kAmxRows rows.
+void multiply_amx(AmxTiles& tiles, const Tile& t, int64_t rows, AmxAhead ahead) {
+  alignas(kLine) float all_steps[kAmxRows * kPanel];
+  float* sums = t.sums == nullptr ? all_steps : t.sums;
+  if (t.last_steps) {
+    const auto size = static_cast<int64_t>(size_of(t.ty));
+    ahead.y = static_cast<const std::byte*>(t.y);
+    ahead.y_bytes = kPanel * size;
+    ahead.ldy = t.ldy * size;
+  }
+  tiles.multiply_bf16({rows, t.steps * kStepBytes, t.x, t.row_bytes, t.b, !t.first_steps, sums, ahead});
+  if (!t.last_steps) return;
+  const bool whole = t.columns >= kPanel;
+  if (t.ty == DType::kF32)
+    whole ? finish_rows<float, true>(t, rows, sums) : finish_rows<float, false>(t, rows, sums);
+  else
+    whole ? finish_rows<uint16_t, true>(t, rows, sums) : finish_rows<uint16_t, false>(t, rows, sums);
+}
+
 // The rows of x that the next tile reads first.
 NMT_AVX512 void fetch_rows(const PanelProduct& p, int64_t row, int64_t step, int64_t steps) {
   for (int64_t r = row; r < row + kTileRows; ++r)
@@ -197,9 +235,10 @@ constexpr Tiles kTiles = {multiply_tile<kPairs, kRounds, 1>, multiply_tile<kPair
                           multiply_tile<kPairs, kRounds, 5>, multiply_tile<kPairs, kRounds, 6>};
 
 struct Block {
-  int64_t row, end_row, column, step, steps;
+  int64_t row, end_row, column, end_column, step, steps;
   bool widen;
-  const Tiles& tiles;
+  AmxTiles* amx;       // for the product, or null
+  const Tiles& tiles;  // else
   // Memory of the thread: the sums of the block's panels [kBlockRows, kPanel] where it has not all steps; its rows of
   // x and a panel as float32, kBlockSteps of either.
   float *sums, *wide_x, *wide_b;
@@ -211,9 +250,9 @@ void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
   Epilogue e = p.epilogue;
   if (e.bias != nullptr) e.bias += column;
   const bool first_panel = column == block.column;
-  for (int64_t row = block.row; row < block.end_row; row += kTileRows) {
-    const int64_t rows = std::min<int64_t>(kTileRows, block.end_row - row);
-    if (first_panel && p.x_step == 1) fetch_rows(p, row + kTileRows, block.step, block.steps);
+  const int64_t tile_rows = block.amx == nullptr ? kTileRows : kAmxRows;
+  for (int64_t row = block.row; row < block.end_row; row += tile_rows) {
+    const int64_t rows = std::min(tile_rows, block.end_row - row);
     Tile tile{.x = static_cast<const std::byte*>(p.x) + (row * p.x_row + block.step * p.x_step) * kStepBytes,
               .row_bytes = p.x_row * kStepBytes,
               .step_bytes = p.x_step * kStepBytes,
@@ -229,6 +268,16 @@ void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
               .y = offset(p.y, row * p.ldy + column, p.ty),
               .ldy = p.ldy,
               .epilogue = e};
+    if (block.amx != nullptr) {
+      AmxAhead ahead;
+      if (first_panel) ahead.x = tile.x + kAmxRows * tile.row_bytes;
+      if (column + kPanel < block.end_column)
+        ahead.fetch_panel(b + panel_bytes(p.t, p.k), block.steps * kPanel * kStepBytes, (row - block.row) / kAmxRows,
+                          divide_up(block.end_row - block.row, kAmxRows));
+      multiply_amx(*block.amx, tile, rows, ahead);
+      continue;
+    }
+    if (first_panel && p.x_step == 1) fetch_rows(p, row + kTileRows, block.step, block.steps);
     if (block.widen) {
       float* x = block.wide_x + (row - block.row) * kBlockSteps;
       if (first_panel) widen_rows(tile.x, tile.row_bytes, rows, 2 * block.steps, x);
@@ -247,9 +296,12 @@ void multiply_panels(const PanelProduct& p) {
   const bool bf16 = p.t == DType::kBF16, widen = bf16 && widens_bf16();
   check(p.k > 0 && (bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
         "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
-  check(!widen || p.x_step == 1, "columns of bf16 are not widened");
+  check(p.x_step == 1 || reads_steps(p.t), "products of {} read rows of x", name_of(p.t));
+  const bool uses_amx = bf16 && has_amx();
   const int64_t steps = p.k / elements_of_step(p.t);
-  const int64_t most_steps = widen ? kBlockSteps / 2 : kBlockSteps;  // widened, a step is two
+  const int64_t most_steps = widen      ? kBlockSteps / 2
+                             : uses_amx ? kAmxBlockSteps
+                                        : kBlockSteps;  // widened, a step is two
   const bool parts = steps > most_steps;
   const int64_t columns = parts ? kBlockColumns : round_up(p.n, kPanel);
   const int64_t of_sums = parts ? kBlockRows * kBlockColumns : 0, of_x = widen ? kBlockRows * kBlockSteps : 0,
@@ -257,6 +309,7 @@ void multiply_panels(const PanelProduct& p) {
   const Tiles& tiles = bf16 && !widen            ? kTiles<true, true>
                        : has_bf16_instructions() ? kTiles<false, true>
                                                  : kTiles<false, false>;
+  AmxTiles amx;
   thread_local Scratch scratch;
   auto* sums = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(of_sums + of_x + of_b) * sizeof(float)));
   for (int64_t row = 0; row < p.m; row += kBlockRows)
@@ -265,9 +318,11 @@ void multiply_panels(const PanelProduct& p) {
         const Block block{.row = row,
                           .end_row = std::min(row + kBlockRows, p.m),
                           .column = column,
+                          .end_column = std::min(column + columns, p.n),
                           .step = step,
                           .steps = std::min(most_steps, steps - step),
                           .widen = widen,
+                          .amx = uses_amx ? &amx : nullptr,
                           .tiles = tiles,
                           .sums = parts ? sums : nullptr,
                           .wide_x = sums + of_sums,

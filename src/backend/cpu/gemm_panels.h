@@ -6,20 +6,23 @@
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 
-// Products of float32 and of bf16 on processors with AVX-512. oneDNN's are as fast once their operands are in the
-// cache; these fetch ahead what they read and write, cost nothing to begin, and read x by columns as well as by rows,
-// so that gradients of weights need no transposed copy of it.
+// Products of float32 and of bf16 on processors with AVX-512, those of bf16 by AMX where there is AMX. oneDNN's are as
+// fast once their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and
+// (but for AMX) read x by columns as well as by rows, so that gradients of weights need no transposed copy of it.
 //
 // A step of a product's sum takes 4 bytes a row of x and a column of B: an element of float32, or two of bf16.
 namespace nmt::cpu {
 
-// Whether the processor has them for x of dtype t and k columns: with AMX oneDNN's are faster.
+// Whether the processor has them for x of dtype t and k columns.
 bool has_panel_products(DType t, int64_t k);
 
-// Whether elements of bf16 become float32 to be multiplied: by AVX-512 alone, and where the instructions for pairs of
-// bf16 are slower. AMD's have twice the rate of float32, Intel's half of it (measured on a Xeon of family 6, model
-// 207).
+// Whether elements of bf16 become float32 to be multiplied: not by AMX, but by AVX-512 alone, and where the
+// instructions for pairs of bf16 are slower. AMD's have twice the rate of float32, Intel's half of it (measured on a
+// Xeon of family 6, model 207).
 bool widens_bf16();
+
+// Whether products of dtype t read x by steps (x_row = 1), too: not where they widen it, or with AMX.
+bool reads_steps(DType t);
 
 inline constexpr int64_t kStepBytes = 4;
 
@@ -42,7 +45,7 @@ struct PanelProduct {
   DType t;
   int64_t m, n, k;  // k positive, for kBF16 even
   const void* x;
-  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps; x_step is 1 where bf16 is widened
+  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps; x_step is 1 unless reads_steps()
   const std::byte* b;     // the panels of y's columns
   DType ty;
   void* y;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/onednn.h"
 #include "base/error.h"
@@ -15,7 +16,7 @@
 namespace nmt::cpu {
 
 bool has_vnni_products() {
-  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_vnni) && !onednn_has(dnnl::cpu_isa::avx512_core_amx);
+  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_vnni);
   return has;
 }
 
@@ -23,7 +24,7 @@ namespace {
 
 using namespace avx512;
 
-int64_t vnni_panel_bytes(int64_t k) { return round_up(k, 4) * kPanel; }
+int64_t vnni_panel_bytes(int64_t k) { return vnni_row_bytes(k) * kPanel; }
 
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) { _mm256_mask_storeu_epi16(p, lanes, to_bf16(v)); }
@@ -77,6 +78,8 @@ NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int
 
 }  // namespace
 
+int64_t vnni_row_bytes(int64_t k) { return round_up(k, has_amx() ? kLine : 4); }
+
 int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kPanel) / kPanel * vnni_panel_bytes(k); }
 
 void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
@@ -84,7 +87,7 @@ void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte
   for (int64_t column = begin; column < end; column += kPanel) {
     std::byte* panel = packed + column / kPanel * vnni_panel_bytes(k);
     const int64_t columns = std::min(kPanel, end - column);
-    if (columns < kPanel || k % 4 != 0) std::memset(panel, 0, static_cast<size_t>(vnni_panel_bytes(k)));
+    if (columns < kPanel || k != vnni_row_bytes(k)) std::memset(panel, 0, static_cast<size_t>(vnni_panel_bytes(k)));
     for (int64_t c = 0; c < columns; ++c) {
       const int8_t* from = q + (column - begin + c) * k;
       for (int64_t i = 0; i < k; i += 4)
@@ -98,15 +101,26 @@ void vnni_multiply(const VnniProduct& p) {
   static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                            multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
   const auto finish_tile = p.ty == DType::kF32 ? finish<float> : finish<uint16_t>;
-  alignas(64) int32_t sums[kTileRows * kPanel];
-  const int64_t fours = round_up(p.k, 4) / 4;
-  for (int64_t column = p.begin; column < p.end; column += kPanel)
-    for (int64_t row = 0; row < p.m; row += kTileRows) {
-      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
-      kProducts[static_cast<size_t>(rows - 1)](p.q + row * fours * 4, fours,
-                                               p.packed + column / kPanel * vnni_panel_bytes(p.k), sums);
+  const bool uses_amx = has_amx();
+  const int64_t tile_rows = uses_amx ? kAmxRows : kTileRows, tiles = divide_up(p.m, tile_rows);
+  const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = vnni_panel_bytes(p.k);
+  AmxTiles amx;
+  alignas(kLine) int32_t sums[kAmxRows * kPanel];
+  for (int64_t column = p.begin; column < p.end; column += kPanel) {
+    const std::byte* panel = p.packed + column / kPanel * panel_bytes;
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t row = i * tile_rows, rows = std::min(tile_rows, p.m - row);
+      const uint8_t* q = p.q + row * row_bytes;
+      if (uses_amx) {
+        AmxProduct product{rows, row_bytes, reinterpret_cast<const std::byte*>(q), row_bytes, panel, false, sums};
+        if (column + kPanel < p.end) product.ahead.fetch_panel(panel + panel_bytes, panel_bytes, i, tiles);
+        amx.multiply_bytes(product);
+      } else {
+        kProducts[static_cast<size_t>(rows - 1)](q, row_bytes / 4, panel, sums);
+      }
       finish_tile(p, sums, row, rows, column);
     }
+  }
 }
 
 }  // namespace nmt::cpu

@@ -7,13 +7,16 @@
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 
-// Products of bytes on processors with AVX512-VNNI, whose 16 lanes each add four products to a 32-bit sum: sums stay in
-// registers until they are what they mean, which oneDNN's products do not know how to say (a scale a row and one a
-// column).
+// Products of bytes on processors with AVX512-VNNI, whose 16 lanes each add four products to a 32-bit sum, or with AMX:
+// sums stay in registers or L1 until they are what they mean, which oneDNN's products do not know how to say (a scale a
+// row and one a column).
 namespace nmt::cpu {
 
-// Whether the processor has them; with AMX oneDNN's are faster.
+// Whether the processor has them.
 bool has_vnni_products();
+
+// Bytes of a row of q, of which those from k on are zeros.
+int64_t vnni_row_bytes(int64_t k);
 
 // Bytes of a packed B [k, n]: panels of columns; in a panel, four rows at a time, column by column.
 int64_t vnni_bytes(int64_t n, int64_t k);
@@ -21,8 +24,8 @@ int64_t vnni_bytes(int64_t n, int64_t k);
 // Packs columns [begin, end) of B, begin a multiple of kPanel, out of q [end - begin, k].
 void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed);
 
-// y [m, end - begin] with the row stride ldy = the epilogue of what x's rows and B's columns mean; rows of q are
-// round_up(k, 4) bytes apart, zero from k on; the bias is that of column `begin`, a multiple of kPanel.
+// y [m, end - begin] with the row stride ldy = the epilogue of what x's rows and B's columns mean; the bias is that of
+// column `begin`, a multiple of kPanel.
 struct VnniProduct {
   int64_t m, k, begin, end;
   const uint8_t* q;
