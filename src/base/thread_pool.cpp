@@ -43,8 +43,8 @@ void ThreadPool::run(int64_t n, int64_t grain, Call call, void* body) {
   const int64_t chunks = divide_up(n, grain);
   for (int64_t i = 0; i < threads; ++i) {
     Part& part = parts_[static_cast<size_t>(i)];
-    part.next.store(chunks * i / threads * grain, std::memory_order_relaxed);
-    part.end = std::min(chunks * (i + 1) / threads * grain, n);
+    part.next.store(divide_up(chunks * i, threads) * grain, std::memory_order_relaxed);
+    part.end = std::min(divide_up(chunks * (i + 1), threads) * grain, n);
   }
   open_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   {

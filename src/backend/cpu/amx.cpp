@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,9 +18,9 @@ namespace {
 using avx512::prefetch;
 using avx512::prefetch_far;
 
-constexpr int64_t kTile = 16;                         // rows of a tile
-constexpr int64_t kStepBytes = 4 * kPanel;            // of a panel, and a row of sums: four bytes of each column
-constexpr int64_t kLineOfPanel = kTile * kStepBytes;  // what a line of x is multiplied with
+constexpr int64_t kTile = 16;                    // rows of a tile
+constexpr int64_t kPanelStepBytes = 4 * kPanel;  // of a panel, and a row of sums: four bytes of each column
+constexpr int64_t kPanelLineBytes = kTile * kPanelStepBytes;  // what a line of x is multiplied with
 
 // Asks the kernel for the tiles' data, which it does not save for processes that have not asked (Linux,
 // Documentation/arch/x86/xstate.rst).
@@ -37,7 +36,7 @@ bool has_amx() {
   return has;
 }
 
-void AmxAhead::fetch_panel(const std::byte* whole, int64_t bytes, int64_t i, int64_t n) {
+void AmxAhead::set_panel(const std::byte* whole, int64_t bytes, int64_t i, int64_t n) {
   const int64_t lines = bytes / kLine, begin = lines * i / n, end = lines * (i + 1) / n;
   panel = whole + begin * kLine;
   panel_bytes = (end - begin) * kLine;
@@ -84,9 +83,9 @@ namespace {
 // One line of the rows at x and of 32 columns at b, in one tile of rows or in two.
 template <bool kBytes, bool kTwo>
 NMT_AMX [[gnu::always_inline]] inline void add_line(const std::byte* x, int64_t row_bytes, const std::byte* b) {
-  _tile_loadd(6, b, kStepBytes);
+  _tile_loadd(6, b, kPanelStepBytes);
   _tile_loadd(4, x, row_bytes);
-  _tile_loadd(7, b + kLine, kStepBytes);
+  _tile_loadd(7, b + kLine, kPanelStepBytes);
   if constexpr (kTwo) _tile_loadd(5, x + kTile * row_bytes, row_bytes);
   if constexpr (kBytes) {
     _tile_dpbusd(0, 4, 6);
@@ -156,16 +155,16 @@ NMT_AMX void multiply(const AmxProduct& p) {
   LastLine last;
   if (rest) last = last_line(p);
   finish_writing();
-  Fetcher fetcher(p, std::max<int64_t>(2 * lines, 1));
+  Fetcher fetcher(p, std::max<int64_t>(2 * divide_up(p.bytes, kLine), 1));  // k may be 0
   for (int64_t half = 0; half < 2; ++half) {
     const std::byte* b = p.panel + half * 2 * kLine;
     std::byte* sums = static_cast<std::byte*>(p.sums) + half * 2 * kLine;
-    std::byte* lower = sums + kTile * kStepBytes;
+    std::byte* lower = sums + kTile * kPanelStepBytes;
     if (p.add) {
-      _tile_loadd(0, sums, kStepBytes);
-      _tile_loadd(1, sums + kLine, kStepBytes);
-      if constexpr (kTwo) _tile_loadd(2, lower, kStepBytes);
-      if constexpr (kTwo) _tile_loadd(3, lower + kLine, kStepBytes);
+      _tile_loadd(0, sums, kPanelStepBytes);
+      _tile_loadd(1, sums + kLine, kPanelStepBytes);
+      if constexpr (kTwo) _tile_loadd(2, lower, kPanelStepBytes);
+      if constexpr (kTwo) _tile_loadd(3, lower + kLine, kPanelStepBytes);
     } else {
       _tile_zero(0);
       _tile_zero(1);
@@ -174,17 +173,20 @@ NMT_AMX void multiply(const AmxProduct& p) {
     }
     const std::byte* next_x = half == 0 ? p.ahead.x : nullptr;
     for (int64_t i = 0; i < lines; ++i) {
-      add_line<kBytes, kTwo>(p.x + i * kLine, p.row_bytes, b + i * kLineOfPanel);
+      add_line<kBytes, kTwo>(p.x + i * kLine, p.row_bytes, b + i * kPanelLineBytes);
       fetcher.step();
       if (next_x == nullptr) continue;
 #pragma GCC unroll 32
       for (int64_t r = 0; r < kAmxRows; ++r) prefetch(next_x, r * p.row_bytes + i * kLine);
     }
-    if (rest) add_line<kBytes, kTwo>(last.rows[0], kLine, b + lines * kLineOfPanel);
-    _tile_stored(0, sums, kStepBytes);
-    _tile_stored(1, sums + kLine, kStepBytes);
-    if constexpr (kTwo) _tile_stored(2, lower, kStepBytes);
-    if constexpr (kTwo) _tile_stored(3, lower + kLine, kStepBytes);
+    if (rest) {
+      add_line<kBytes, kTwo>(last.rows[0], kLine, b + lines * kPanelLineBytes);
+      fetcher.step();
+    }
+    _tile_stored(0, sums, kPanelStepBytes);
+    _tile_stored(1, sums + kLine, kPanelStepBytes);
+    if constexpr (kTwo) _tile_stored(2, lower, kPanelStepBytes);
+    if constexpr (kTwo) _tile_stored(3, lower + kLine, kPanelStepBytes);
   }
 }
 

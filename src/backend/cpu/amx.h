@@ -22,13 +22,14 @@ struct AmxAhead {
   const std::byte* y = nullptr;  // y_bytes of each row, ldy bytes apart
   int64_t y_bytes = 0, ldy = 0;
 
-  // Part i of n of a panel.
-  void fetch_panel(const std::byte* whole, int64_t bytes, int64_t i, int64_t n);
+  // Sets `panel` to part i of n of this one.
+  void set_panel(const std::byte* whole, int64_t bytes, int64_t i, int64_t n);
 };
 
 // sums [rows, kPanel] = or += x [rows, bytes] * a panel, which has zeros from `bytes` on to the end of the line.
 struct AmxProduct {
-  int64_t rows, bytes;  // 1 to kAmxRows
+  int64_t rows;   // 1 to kAmxRows
+  int64_t bytes;  // of a row
   const std::byte* x;
   int64_t row_bytes;  // from a row to the next
   const std::byte* panel;

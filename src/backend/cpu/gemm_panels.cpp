@@ -47,7 +47,7 @@ using namespace avx512;
 // A block of a product, whose operands stay in L2: so many rows of x and steps of their sums and, where there are more
 // steps, columns of B.
 constexpr int64_t kBlockRows = 256, kBlockSteps = 512, kBlockColumns = 512;
-constexpr int64_t kAmxBlockSteps = 256;             // of AMX: 32 of its columns and 32 rows are nearly what L1 holds
+constexpr int64_t kAmxBlockSteps = 256;             // of AMX: 32 columns are two thirds of L1
 constexpr int64_t kAhead = 16, kAheadBytes = 2048;  // rows and bytes before they are copied: far enough for memory
 
 int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
@@ -165,7 +165,7 @@ NMT_PANELS void multiply_tile(const Tile& t) {
     whole ? finish<uint16_t, kRounds, true>(t, sums) : finish<uint16_t, kRounds, false>(t, sums);
 }
 
-// The same of sums [rows, kPanel] in memory.
+// What finish() does, of sums [rows, kPanel] in memory.
 template <class Y, bool kWhole>
 NMT_PANELS void finish_rows(const Tile& t, int64_t rows, const float* sums) {
   const Epilogue e = t.epilogue;
@@ -272,8 +272,8 @@ void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
       AmxAhead ahead;
       if (first_panel) ahead.x = tile.x + kAmxRows * tile.row_bytes;
       if (column + kPanel < block.end_column)
-        ahead.fetch_panel(b + panel_bytes(p.t, p.k), block.steps * kPanel * kStepBytes, (row - block.row) / kAmxRows,
-                          divide_up(block.end_row - block.row, kAmxRows));
+        ahead.set_panel(b + panel_bytes(p.t, p.k), block.steps * kPanel * kStepBytes, (row - block.row) / kAmxRows,
+                        divide_up(block.end_row - block.row, kAmxRows));
       multiply_amx(*block.amx, tile, rows, ahead);
       continue;
     }
@@ -299,9 +299,8 @@ void multiply_panels(const PanelProduct& p) {
   check(p.x_step == 1 || reads_steps(p.t), "products of {} read rows of x", name_of(p.t));
   const bool uses_amx = bf16 && has_amx();
   const int64_t steps = p.k / elements_of_step(p.t);
-  const int64_t most_steps = widen      ? kBlockSteps / 2
-                             : uses_amx ? kAmxBlockSteps
-                                        : kBlockSteps;  // widened, a step is two
+  // Widened, a step is two.
+  const int64_t most_steps = uses_amx ? kAmxBlockSteps : widen ? kBlockSteps / 2 : kBlockSteps;
   const bool parts = steps > most_steps;
   const int64_t columns = parts ? kBlockColumns : round_up(p.n, kPanel);
   const int64_t of_sums = parts ? kBlockRows * kBlockColumns : 0, of_x = widen ? kBlockRows * kBlockSteps : 0,
@@ -327,8 +326,7 @@ void multiply_panels(const PanelProduct& p) {
                           .sums = parts ? sums : nullptr,
                           .wide_x = sums + of_sums,
                           .wide_b = sums + of_sums + of_x};
-        const int64_t end = std::min(column + columns, p.n);
-        for (int64_t panel = column; panel < end; panel += kPanel) multiply_panel(p, block, panel);
+        for (int64_t panel = column; panel < block.end_column; panel += kPanel) multiply_panel(p, block, panel);
       }
 }
 

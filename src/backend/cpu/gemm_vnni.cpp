@@ -113,7 +113,7 @@ void vnni_multiply(const VnniProduct& p) {
       const uint8_t* q = p.q + row * row_bytes;
       if (uses_amx) {
         AmxProduct product{rows, row_bytes, reinterpret_cast<const std::byte*>(q), row_bytes, panel, false, sums};
-        if (column + kPanel < p.end) product.ahead.fetch_panel(panel + panel_bytes, panel_bytes, i, tiles);
+        if (column + kPanel < p.end) product.ahead.set_panel(panel + panel_bytes, panel_bytes, i, tiles);
         amx.multiply_bytes(product);
       } else {
         kProducts[static_cast<size_t>(rows - 1)](q, row_bytes / 4, panel, sums);

@@ -56,8 +56,8 @@ HWY_INLINE void transpose_blocks(int64_t rows, int64_t columns, const T* x, int6
     const int64_t end = std::min(begin + kBlock, whole_rows);
     for (int64_t c = 0; c < whole_columns; c += TransposeTile<T>::kColumns) {
       // A part of what the line's tiles read of the next lines, or of the next block's first.
-      const bool last_line = c + kLine >= columns;
-      const T* next = last_line ? x + kBlock * ldx : x + c / kLine * kLine + kLine;
+      const int64_t line = c / kLine * kLine + kLine;
+      const T* next = line < columns ? x + line : x + kBlock * ldx;
       const int64_t part = step / kTilesOfLine, skip = c % kLine / TransposeTile<T>::kColumns * part;
       for (int64_t r = begin; r < end; r += step) {
         for (int64_t i = 0; i < part; ++i) hwy::Prefetch(next + (r + skip + i) * ldx);

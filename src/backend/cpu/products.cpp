@@ -303,7 +303,7 @@ void PackedLayout::multiply_transposed(DType tx, int64_t rows, int64_t m, const 
     columns_by_steps(tx, t_, m, k_, rows, x, ldx, columns);
     return multiply_panels({t_, m, n_, k_, columns, 1, m, packed, DType::kF32, y, n_, {.accumulate = accumulate}});
   }
-  // Rows a power of two apart would share few lines of the cache; oneDNN has no gaps between them.
+  // Rows a power of two apart would share few sets of the cache; oneDNN has no gaps between them.
   const int64_t gap = panels ? kLine / static_cast<int64_t>(size_of(t_)) : 0, row = k_ + gap;
   std::byte* columns = room(row);
   transpose(t_, rows, m, x, ldx, columns, row);

@@ -47,17 +47,21 @@ TEST_CASE("parallel_for visits every index once and rethrows") {
     ThreadPool pool(threads);
     for (const int64_t n : {0, 1, 7, 1000, 100000}) {
       std::vector<int> visits(static_cast<size_t>(n));
+      std::atomic<bool> in_chunks = true;  // of n and 13 alone, whatever the threads
       pool.parallel_for(n, 13, [&](int64_t begin, int64_t end) {
+        if (begin % 13 != 0 || end != std::min(begin + 13, n)) in_chunks = false;
         for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
       });
       CHECK(std::count(visits.begin(), visits.end(), 1) == n);
+      CHECK(in_chunks);
     }
     CHECK_THROWS_AS(pool.parallel_for(100, 1, [](int64_t, int64_t) { fail("no"); }), Error);
   }
 }
 
-TEST_CASE("each thread of a loop begins with its own part of it") {
+TEST_CASE("each thread begins with the same part of every loop") {
   ThreadPool pool(3);
+  std::map<std::thread::id, int64_t> before;
   for (int pass = 0; pass < 3; ++pass) {
     std::atomic<int> begun = 0;
     std::mutex mutex;
@@ -72,7 +76,9 @@ TEST_CASE("each thread of a loop begins with its own part of it") {
     CHECK(firsts[std::this_thread::get_id()] == 0);
     std::set<int64_t> chunks;
     for (const auto& [thread, chunk] : firsts) chunks.insert(chunk);
-    CHECK(chunks == std::set<int64_t>{0, 3, 6});
+    CHECK(chunks == std::set<int64_t>{0, 4, 7});
+    if (pass > 0) CHECK(firsts == before);
+    before = firsts;
   }
 }
 

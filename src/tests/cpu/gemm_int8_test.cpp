@@ -13,9 +13,9 @@ namespace {
 struct Size {
   int64_t m, n, k;
 };
-const Size kSizes[] = {{1, 1, 1},      {1, 7, 33},    {6, 64, 4},  {7, 65, 5},   {5, 33, 64},
-                       {13, 130, 31},  {40, 513, 17}, {3, 600, 3}, {64, 300, 2}, {257, 64, 31},
-                       {300, 1030, 9}, {0, 7, 5},     {7, 0, 5},   {7, 70, 0}};
+const Size kSizes[] = {{1, 1, 1},     {1, 7, 33},  {6, 64, 4},     {7, 65, 5},    {5, 33, 64},    {13, 130, 31},
+                       {40, 513, 17}, {3, 600, 3}, {64, 300, 2},   {257, 64, 31}, {300, 1030, 9}, {0, 7, 5},
+                       {7, 0, 5},     {7, 70, 0},  {33, 130, 200}, {50, 70, 1030}};
 
 struct Product {
   DType tx, ty;
@@ -188,9 +188,10 @@ TEST_CASE("rows as bytes") {
   const Target target(GENERATE(from_range(targets())));
   const DType t = GENERATE(DType::kF32, DType::kBF16);
   const int levels = GENERATE(127, 255);
+  const int64_t multiple = GENERATE(4, 64);
   for (const int64_t width : kWidths) {
     const Array x(t, random_values(static_cast<size_t>(3 * width), 1, 2, -1));
-    const int64_t stride = round_up(width, 4);
+    const int64_t stride = round_up(width, multiple);
     std::vector<uint8_t> q(static_cast<size_t>(3 * stride), 0xEE);
     cpu::RowScale scales[3];
     cpu::quantise_rows(t, {0, 3}, width, levels, x.data(), q.data(), stride, scales);

@@ -131,9 +131,9 @@ struct Product {
 }  // namespace
 
 TEST_CASE("products with packed matrices", "[gemm]") {
-  const Size sizes[] = {{1, 1, 1},    {1, 7, 33},     {7, 33, 65},    {33, 65, 7},   {65, 1, 33},   {33, 7, 1},
-                        {2, 300, 5},  {3, 520, 33},   {40, 777, 17},  {256, 256, 9}, {257, 64, 31}, {300, 513, 3},
-                        {530, 5, 65}, {20, 70, 1100}, {260, 9, 2050}, {7, 600, 1040}};
+  const Size sizes[] = {{1, 1, 1},     {1, 7, 33},     {7, 33, 65},   {33, 65, 7},    {65, 1, 33},    {33, 7, 1},
+                        {2, 300, 5},   {3, 520, 33},   {40, 777, 17}, {256, 256, 9},  {257, 64, 31},  {300, 513, 3},
+                        {70, 130, 40}, {31, 600, 512}, {530, 5, 65},  {20, 70, 1100}, {260, 9, 2050}, {7, 600, 1040}};
   for (const DType t : compute_types())
     for (const Size& size : sizes)
       for (const bool transposed : {false, true}) {
@@ -144,7 +144,7 @@ TEST_CASE("products with packed matrices", "[gemm]") {
   for (const DType t : compute_types())
     for (int bits = 0; bits < 8; ++bits)
       for (const DType ty : {t, DType::kF32})
-        for (const Size& size : {Size{9, 33, 65}, Size{1, 600, 7}})
+        for (const Size& size : {Size{9, 33, 65}, Size{1, 600, 7}, Size{33, 600, 66}})
           Product(t, ty, size, false, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0).check();
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("products read and write nothing past the ends of x and y", "[gemm]") 
   ThreadPool pool(1);
   for (const DType t : compute_types())
     for (const DType packed_type : {t, DType::kI8})
-      for (const Size& size : {Size{1, 7, 6}, Size{17, 65, 40}, Size{33, 100, 1030}, Size{40, 64, 64}}) {
+      for (const Size& size : {Size{1, 7, 6}, Size{17, 577, 40}, Size{33, 612, 1030}, Size{40, 576, 64}}) {
         INFO(name_of(t) << " by " << name_of(packed_type) << " [" << size.m << ", " << size.k << "]");
         const Product product(t, t, size, false, false, false, false);
         cpu::PackedMatrix packed;
