@@ -5,6 +5,7 @@
 #include "backend/cpu/kernels.h"
 #include "base/aligned.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "graph/plan.h"
 #include "graph/runtime.h"
 
@@ -15,12 +16,10 @@ namespace {
 // passed over.
 constexpr int64_t kGradientRows = 1024;
 
-// Rows whose logits one task computes and reads again. Where the weight stays in the cache, as many as leave the logits
-// there too; else enough to be worth the way of the weight from memory.
-int64_t logit_rows(int64_t width, const cpu::PackedMatrix& weight) {
-  constexpr int64_t kCachedWeight = 8 << 20, kCachedLogits = 1 << 18;
-  return weight.bytes() <= kCachedWeight ? std::clamp<int64_t>(kCachedLogits / width, 32, 256) : 128;
-}
+// Logits that one task computes: a tile, which stays in L2 until it has been looked at. Those of all rows come one
+// after another, as they read the same columns of the weight.
+constexpr int64_t kTileRows = 256, kTileColumns = 512;
+constexpr int64_t kRowsOfLoss = 16;  // that one task finishes
 
 float total(const float* loss, int64_t rows, float weight) {
   double sum = 0;
@@ -51,38 +50,48 @@ std::vector<Spec> CrossEntropy::infer(std::span<const Spec> in) const {
   return infer_losses(kName, in[0], in[0].shape.dim(0), in[1], in[2]);
 }
 
-int64_t CrossEntropy::scratch(std::span<const Spec> in) const {
-  return Plan::f32_bytes(in[0].shape.elements()) + Plan::f32_bytes(in[0].shape[0]);
+namespace {
+
+// The logits as float32, and what is looked at of them: as one tile.
+int64_t whole_rows_scratch(const Spec& logits) {
+  return Plan::f32_bytes(logits.shape.elements()) +
+         Plan::f32_bytes(cpu::LogitTiles::floats(logits.shape[0], logits.shape[1], logits.shape[1])) +
+         Plan::f32_bytes(logits.shape[0]);
 }
 
-void CrossEntropy::cpu(const Launch& l) const {
+// dlogits may be null. Returns the losses of the rows, which are in the scratch.
+float* whole_rows(const Launch& l, float smoothing, float weight, float* nll, void* dlogits) {
   const Tensor& logits = l.in[0];
   const int64_t rows = logits.shape()[0], width = logits.shape()[1];
   check_labels(l.in[1], width);
+  const auto* labels = l.in[1].as<int32_t>();
   auto* wide = reinterpret_cast<float*>(l.scratch);
   auto* loss = reinterpret_cast<float*>(l.scratch + Plan::f32_bytes(rows * width));
+  auto* memory = reinterpret_cast<float*>(l.scratch + Plan::f32_bytes(rows * width) + Plan::f32_bytes(rows));
+  const auto tiles = cpu::LogitTiles::in(memory, rows, width, width);
   cpu::convert(logits.dtype(), logits.data, DType::kF32, wide, rows * width);
-  cpu::cross_entropy(DType::kF32, {0, rows}, width, wide, l.in[1].as<int32_t>(), smoothing, 1, loss,
-                     l.out[1].as<float>(), nullptr);
-  *l.out[0].as<float>() = total(loss, rows, *l.in[2].as<float>());
+  cpu::look_at_logits(logits.dtype(), tiles, {0, rows}, 0, wide, labels, dlogits);
+  cpu::cross_entropy(logits.dtype(), tiles, {0, rows}, labels, smoothing, weight, loss, nll, dlogits);
+  return loss;
+}
+
+}  // namespace
+
+int64_t CrossEntropy::scratch(std::span<const Spec> in) const { return whole_rows_scratch(in[0]); }
+
+void CrossEntropy::cpu(const Launch& l) const {
+  const float* loss = whole_rows(l, smoothing, 1, l.out[1].as<float>(), nullptr);
+  *l.out[0].as<float>() = total(loss, l.in[0].shape()[0], *l.in[2].as<float>());
 }
 
 void CrossEntropy::backward(Backprop& b) const {
   b.add(0, b.graph().append(CrossEntropyGradient{smoothing}, {b.input(0), b.input(1), b.input(2), b.gradient()}));
 }
 
-int64_t CrossEntropyGradient::scratch(std::span<const Spec> in) const {
-  return Plan::f32_bytes(in[0].shape.elements()) + Plan::f32_bytes(in[0].shape[0]);
-}
+int64_t CrossEntropyGradient::scratch(std::span<const Spec> in) const { return whole_rows_scratch(in[0]); }
 
 void CrossEntropyGradient::cpu(const Launch& l) const {
-  const Tensor& logits = l.in[0];
-  const int64_t rows = logits.shape()[0], width = logits.shape()[1];
-  auto* wide = reinterpret_cast<float*>(l.scratch);
-  auto* loss = reinterpret_cast<float*>(l.scratch + Plan::f32_bytes(rows * width));
-  cpu::convert(logits.dtype(), logits.data, DType::kF32, wide, rows * width);
-  cpu::cross_entropy(logits.dtype(), {0, rows}, width, wide, l.in[1].as<int32_t>(), smoothing,
-                     *l.in[2].as<float>() * *l.in[3].as<float>(), loss, nullptr, l.out[0].data);
+  whole_rows(l, smoothing, *l.in[2].as<float>() * *l.in[3].as<float>(), nullptr, l.out[0].data);
 }
 
 std::vector<Spec> ProjectCrossEntropy::infer(std::span<const Spec> in) const {
@@ -110,10 +119,9 @@ void ProjectCrossEntropy::backward(Backprop& b) const {
 }
 
 int64_t ProjectCrossEntropy::scratch(std::span<const Spec> in) const {
-  const int64_t rows = in[0].shape[0], width = in[1].shape[0];
-  int64_t bytes = Plan::f32_bytes(rows);
-  if (gradients)
-    bytes += Plan::aligned(std::min(rows, kGradientRows) * width * static_cast<int64_t>(size_of(in[0].dtype)));
+  const int64_t rows = in[0].shape[0], together = std::min(rows, kGradientRows), width = in[1].shape[0];
+  int64_t bytes = Plan::f32_bytes(rows) + Plan::f32_bytes(cpu::LogitTiles::floats(together, width, kTileColumns));
+  if (gradients) bytes += Plan::aligned(together * width * static_cast<int64_t>(size_of(in[0].dtype)));
   return bytes;
 }
 
@@ -123,23 +131,32 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
   const int64_t rows = x.shape()[0], depth = x.shape()[1], width = w.shape()[0];
   check_labels(l.in[2], width);
   auto& pool = l.runtime.pool();
-  const auto* labels = l.in[2].as<int32_t>();
   const float weight = *l.in[3].as<float>();
-  auto* loss = reinterpret_cast<float*>(l.scratch);
-  std::byte* dlogits = l.scratch + Plan::f32_bytes(rows);
   const auto& packed = l.runtime.packed(w, t, false);
-  const auto size = static_cast<int64_t>(size_of(t));
+  const int64_t together = std::min(rows, kGradientRows),
+                tile = std::min(cpu::column_block(packed, kTileColumns), width);
+  auto* loss = reinterpret_cast<float*>(l.scratch);
+  std::byte* memory = l.scratch + Plan::f32_bytes(rows);
+  const auto tiles = cpu::LogitTiles::in(reinterpret_cast<float*>(memory), together, width, tile);
+  std::byte* dlogits =
+      gradients ? memory + Plan::f32_bytes(cpu::LogitTiles::floats(together, width, kTileColumns)) : nullptr;
   for (int64_t chunk = 0; chunk < rows; chunk += kGradientRows) {
     const int64_t count = std::min(kGradientRows, rows - chunk);
-    pool.parallel_for(count, logit_rows(width, packed), [&](int64_t begin, int64_t end) {
+    const auto* labels = l.in[2].as<int32_t>() + chunk;
+    const int64_t blocks = divide_up(count, kTileRows);
+    pool.parallel_for(tiles.tiles() * blocks, 1, [&](int64_t task, int64_t) {
+      const int64_t begin = task % blocks * kTileRows, end = std::min(begin + kTileRows, count);
+      const int64_t first = task / blocks * tile, last = std::min(first + tile, width);
       thread_local AlignedVector<float> logits;
-      logits.resize(static_cast<size_t>((end - begin) * width));
-      const int64_t first = chunk + begin;
+      logits.resize(static_cast<size_t>((end - begin) * (last - first)));
       thread_local cpu::Operand operand;
-      operand.assign(packed, end - begin, t, x.at(first * depth));
-      cpu::multiply_block(packed, 0, width, operand, 0, end - begin, logits.data());
-      cpu::cross_entropy(t, {0, end - begin}, width, logits.data(), labels + first, smoothing, weight, loss + first,
-                         l.out[1].as<float>() + first, gradients ? dlogits + begin * width * size : nullptr);
+      operand.assign(packed, end - begin, t, x.at((chunk + begin) * depth));
+      cpu::multiply_block(packed, first, last, operand, 0, end - begin, logits.data());
+      cpu::look_at_logits(t, tiles, {begin, end}, task / blocks, logits.data(), labels, dlogits);
+    });
+    pool.parallel_for(count, kRowsOfLoss, [&](int64_t begin, int64_t end) {
+      cpu::cross_entropy(t, tiles, {begin, end}, labels, smoothing, weight, loss + chunk, l.out[1].as<float>() + chunk,
+                         dlogits);
     });
     if (!gradients) continue;
     const auto& transposed = l.runtime.packed(w, t, true);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/math.h"
 #include "tensor/arguments.h"
 #include "tensor/dtype.h"
 #include "tensor/update.h"
@@ -41,12 +42,30 @@ void softmax_backward(DType t, Rows rows, int64_t width, const void* y, const vo
 void log_softmax(DType t, Rows rows, int64_t width, const void* x, void* y);
 void log_softmax_backward(DType t, Rows rows, int64_t width, const void* y, const void* dy, void* dx);
 
-// Cross-entropy with label smoothing of float32 logits [rows, width] against labels; rows whose label is < 0 give 0.
+// Cross-entropy with label smoothing of rows of logits against labels; rows whose label is < 0 give 0.
 // loss[r] = -(1 - smoothing) log p(label) - smoothing / width * sum_v log p(v) (section 5.4; Szegedy et al. 2015);
-// nll[r] = -log p(label), may be null; dlogits = weight * (p - (1 - smoothing) onehot - smoothing / width), in dtype t,
-// may be null; where it is not, the logits are overwritten.
-void cross_entropy(DType t, Rows rows, int64_t width, float* logits, const int32_t* labels, float smoothing,
-                   float weight, float* loss, float* nll, void* dlogits);
+// nll[r] = -log p(label), may be null; dlogits = weight * (p - (1 - smoothing) onehot - smoothing / width).
+//
+// Logits are looked at by tiles of columns, so that those of all columns need not exist at a time. Of each row and
+// tile:
+struct LogitTiles {
+  int64_t width, columns;             // of a row, and of each tile of it but the last
+  float *largest, *sum_of_exp, *sum;  // [rows, tiles()]; of exp(logit - largest), and of logit - largest
+  float* label_logit;                 // [rows]
+
+  int64_t tiles() const { return divide_up(width, columns); }
+  // For the rows of `memory`, which has as many floats as this says.
+  static LogitTiles in(float* memory, int64_t rows, int64_t width, int64_t columns);
+  static int64_t floats(int64_t rows, int64_t width, int64_t columns);
+};
+// Looks at a tile: float32 logits [rows, the tile's columns] without gaps. exps, if not null, is where dlogits
+// [rows, width] will be: its columns of the tile become exp(logit - largest), of dtype t.
+void look_at_logits(DType t, const LogitTiles& tiles, Rows rows, int64_t tile, const float* logits,
+                    const int32_t* labels, void* exps);
+// When all tiles of the rows have been looked at; where dlogits, of dtype t, is not null, it holds what exps was.
+// Overwrites the tiles.
+void cross_entropy(DType t, const LogitTiles& tiles, Rows rows, const int32_t* labels, float smoothing, float weight,
+                   float* loss, float* nll, void* dlogits);
 
 // out[r] = dropout(factor * table[ids[r]] + encodings[positions[r]]); ids[r] < 0: a zero vector in place of the
 // embedding. `table` is float32 [vocabulary, width]; `encodings` float32 [longest, width].
