@@ -16,10 +16,18 @@ namespace {
 // passed over.
 constexpr int64_t kGradientRows = 1024;
 
-// Logits that one task computes: a tile, which stays in L2 until it has been looked at. Those of all rows come one
-// after another, as they read the same columns of the weight.
+// Logits that one task computes: a tile, which L2 keeps until it has been looked at. Those of all rows come one after
+// another, as they read the same columns of the weight.
 constexpr int64_t kTileRows = 256, kTileColumns = 512;
 constexpr int64_t kRowsOfLoss = 16;  // that one task finishes
+
+// Where the weight has no panels, a tile has all columns, of so many rows.
+constexpr int64_t kRowsOfAllColumns = 64;
+
+// As many as tiles of kTileColumns take; wider ones take less.
+int64_t tiles_bytes(int64_t rows, int64_t width) {
+  return Plan::f32_bytes(cpu::LogitTiles::floats(rows, width, kTileColumns));
+}
 
 float total(const float* loss, int64_t rows, float weight) {
   double sum = 0;
@@ -54,9 +62,8 @@ namespace {
 
 // The logits as float32, and what is looked at of them: as one tile.
 int64_t whole_rows_scratch(const Spec& logits) {
-  return Plan::f32_bytes(logits.shape.elements()) +
-         Plan::f32_bytes(cpu::LogitTiles::floats(logits.shape[0], logits.shape[1], logits.shape[1])) +
-         Plan::f32_bytes(logits.shape[0]);
+  const int64_t rows = logits.shape[0], width = logits.shape[1];
+  return Plan::f32_bytes(rows * width) + Plan::f32_bytes(rows) + tiles_bytes(rows, width);
 }
 
 // dlogits may be null. Returns the losses of the rows, which are in the scratch.
@@ -120,7 +127,7 @@ void ProjectCrossEntropy::backward(Backprop& b) const {
 
 int64_t ProjectCrossEntropy::scratch(std::span<const Spec> in) const {
   const int64_t rows = in[0].shape[0], together = std::min(rows, kGradientRows), width = in[1].shape[0];
-  int64_t bytes = Plan::f32_bytes(rows) + Plan::f32_bytes(cpu::LogitTiles::floats(together, width, kTileColumns));
+  int64_t bytes = Plan::f32_bytes(rows) + tiles_bytes(together, width);
   if (gradients) bytes += Plan::aligned(together * width * static_cast<int64_t>(size_of(in[0].dtype)));
   return bytes;
 }
@@ -134,18 +141,18 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
   const float weight = *l.in[3].as<float>();
   const auto& packed = l.runtime.packed(w, t, false);
   const int64_t together = std::min(rows, kGradientRows),
-                tile = std::min(cpu::column_block(packed, kTileColumns), width);
+                tile = std::min(cpu::column_block(packed, kTileColumns), width),
+                tile_rows = tile <= kTileColumns ? kTileRows : kRowsOfAllColumns;
   auto* loss = reinterpret_cast<float*>(l.scratch);
   std::byte* memory = l.scratch + Plan::f32_bytes(rows);
   const auto tiles = cpu::LogitTiles::in(reinterpret_cast<float*>(memory), together, width, tile);
-  std::byte* dlogits =
-      gradients ? memory + Plan::f32_bytes(cpu::LogitTiles::floats(together, width, kTileColumns)) : nullptr;
+  std::byte* dlogits = gradients ? memory + tiles_bytes(together, width) : nullptr;
   for (int64_t chunk = 0; chunk < rows; chunk += kGradientRows) {
     const int64_t count = std::min(kGradientRows, rows - chunk);
     const auto* labels = l.in[2].as<int32_t>() + chunk;
-    const int64_t blocks = divide_up(count, kTileRows);
+    const int64_t blocks = divide_up(count, tile_rows);
     pool.parallel_for(tiles.tiles() * blocks, 1, [&](int64_t task, int64_t) {
-      const int64_t begin = task % blocks * kTileRows, end = std::min(begin + kTileRows, count);
+      const int64_t begin = task % blocks * tile_rows, end = std::min(begin + tile_rows, count);
       const int64_t first = task / blocks * tile, last = std::min(first + tile, width);
       thread_local AlignedVector<float> logits;
       logits.resize(static_cast<size_t>((end - begin) * (last - first)));

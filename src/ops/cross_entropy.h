@@ -34,9 +34,9 @@ struct CrossEntropyGradient {  // inputs: logits, labels, weight, gradient of th
   bool operator==(const CrossEntropyGradient&) const = default;
 };
 
-// The fused form of cross_entropy(linear(x, w), ...): logits exist for a tile of rows and columns at a time, in
-// float32. Its loss must be what backward() starts from: then the gradients of x (output 2) and w (output 3,
-// accumulated) are computed along with it.
+// The fused form of cross_entropy(linear(x, w), ...): logits exist for a block of rows at a time, and on the host for a
+// tile of their columns, in float32. Its loss must be what backward() starts from: then the gradients of x (output 2)
+// and w (output 3, accumulated) are computed along with it.
 struct ProjectCrossEntropy {  // inputs: x, w, labels, weight
   static constexpr std::string_view kName = "project_cross_entropy";
   float smoothing;

@@ -39,7 +39,7 @@ void look_at_logits(DType t, const LogitTiles& tiles, Rows rows, int64_t tile, c
       const int64_t at = r * tiles.tiles() + tile;
       tiles.largest[at] = largest;
       tiles.sum_of_exp[at] = sum_of_lanes(d, sums.first);
-      tiles.sum[at] = sum_of_lanes(d, sums.second);
+      tiles.sum_of_shifted[at] = sum_of_lanes(d, sums.second);
       if (labels[r] >= first && labels[r] < first + columns) tiles.label_logit[r] = x[labels[r] - first];
     }
   });
@@ -68,18 +68,18 @@ void cross_entropy(DType t, const LogitTiles& tiles, Rows rows, const int32_t* l
       float* shares = tiles.sum_of_exp + r * count;
       const float largest = max(d, tile_largest, count);
       const float label_logit = tiles.label_logit[r] - largest;
-      double sum_of_exps = 0, sum = 0;
+      double sum_of_exps = 0, sum_of_shifted = 0;
       for (int64_t i = 0; i < count; ++i) {
-        const auto columns = static_cast<float>(std::min(tiles.columns, width - i * tiles.columns));
-        const float share = std::exp(tile_largest[i] - largest);
+        const auto columns = static_cast<double>(std::min(tiles.columns, width - i * tiles.columns));
+        const float shift = tile_largest[i] - largest, share = std::exp(shift);
         sum_of_exps += shares[i] * share;
-        sum += tiles.sum[r * count + i] + columns * (tile_largest[i] - largest);
+        sum_of_shifted += tiles.sum_of_shifted[r * count + i] + columns * shift;
         shares[i] = share;
       }
       const auto sum_of_exp = static_cast<float>(sum_of_exps);
       const float log_sum = std::log(sum_of_exp);
       const float label_loss = log_sum - label_logit;
-      const float mean_loss = log_sum - static_cast<float>(sum / static_cast<double>(width));
+      const float mean_loss = log_sum - static_cast<float>(sum_of_shifted / static_cast<double>(width));
       loss[r] = smoothing == 0 ? label_loss : (1 - smoothing) * label_loss + smoothing * mean_loss;
       if (nll != nullptr) nll[r] = label_loss;
       if (dx == nullptr) continue;

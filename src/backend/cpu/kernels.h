@@ -44,22 +44,23 @@ void log_softmax_backward(DType t, Rows rows, int64_t width, const void* y, cons
 
 // Cross-entropy with label smoothing of rows of logits against labels; rows whose label is < 0 give 0.
 // loss[r] = -(1 - smoothing) log p(label) - smoothing / width * sum_v log p(v) (section 5.4; Szegedy et al. 2015);
-// nll[r] = -log p(label), may be null; dlogits = weight * (p - (1 - smoothing) onehot - smoothing / width).
+// nll[r] = -log p(label), may be null; dlogits = weight * (p - (1 - smoothing) onehot - smoothing / width), where bf16
+// is rounded twice, but for the label's.
 //
-// Logits are looked at by tiles of columns, so that those of all columns need not exist at a time. Of each row and
-// tile:
+// Logits are looked at by tiles of columns, so that those of all columns need not exist at a time. What is kept of each
+// row and tile:
 struct LogitTiles {
-  int64_t width, columns;             // of a row, and of each tile of it but the last
-  float *largest, *sum_of_exp, *sum;  // [rows, tiles()]; of exp(logit - largest), and of logit - largest
-  float* label_logit;                 // [rows]
+  int64_t width, columns;                        // of a row, and of each tile of it but the last
+  float *largest, *sum_of_exp, *sum_of_shifted;  // [rows, tiles()]; of exp(logit - largest), and of logit - largest
+  float* label_logit;                            // [rows]
 
   int64_t tiles() const { return divide_up(width, columns); }
-  // For the rows of `memory`, which has as many floats as this says.
+  // Lays them out in floats(rows, width, columns) floats of memory.
   static LogitTiles in(float* memory, int64_t rows, int64_t width, int64_t columns);
   static int64_t floats(int64_t rows, int64_t width, int64_t columns);
 };
 // Looks at a tile: float32 logits [rows, the tile's columns] without gaps. exps, if not null, is where dlogits
-// [rows, width] will be: its columns of the tile become exp(logit - largest), of dtype t.
+// [rows, width] will be: its columns of the tile become exp(logit - largest), of dtype t. Rows that give 0 are skipped.
 void look_at_logits(DType t, const LogitTiles& tiles, Rows rows, int64_t tile, const float* logits,
                     const int32_t* labels, void* exps);
 // When all tiles of the rows have been looked at; where dlogits, of dtype t, is not null, it holds what exps was.

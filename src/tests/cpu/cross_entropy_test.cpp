@@ -130,6 +130,17 @@ TEST_CASE("a logit of -inf has no probability and, without smoothing, no influen
   CHECK(dlogits[1] == 0);
 }
 
+TEST_CASE("a logit that is not a number shows in all of its row") {
+  const Target target(GENERATE(from_range(targets())));
+  const int64_t columns = GENERATE(1, 2, 3);
+  const Array logits(DType::kF32, {1, kNaN, 200});
+  const int32_t label = 2;
+  Array loss(DType::kF32, 1), dlogits(DType::kF32, 3);
+  cross_entropy(DType::kF32, {0, 1}, 3, columns, logits.f32(), &label, 0, 1, loss.f32(), nullptr, dlogits.data());
+  CHECK(std::isnan(loss[0]));
+  for (size_t i = 0; i < 3; ++i) CHECK(std::isnan(dlogits[i]));
+}
+
 TEST_CASE("a label beyond the vocabulary is a programmer's error") {
   Array logits(DType::kF32, {1, 2});
   const int32_t label = 2;

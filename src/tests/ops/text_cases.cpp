@@ -264,9 +264,9 @@ std::vector<OpCase> text_cases() {
       for (const auto& [rows, width] :
            std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 7}, {7, 33}, {33, 7}, {65, 9}, {0, 7}})
         cases.push_back(loss_case(rows, width, smoothing, tokens));
-      // Rows beyond a block of logits and beyond a block of their gradients; columns beyond a panel.
+      // Rows beyond a block of logits and beyond a block of their gradients; columns beyond a panel and beyond a tile.
       for (const auto& [rows, depth, width] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
-               {1, 1, 1}, {7, 33, 9}, {33, 5, 65}, {0, 5, 7}, {260, 3, 5}, {1100, 2, 5}, {5, 3, 300}})
+               {1, 1, 1}, {7, 33, 9}, {33, 5, 65}, {0, 5, 7}, {260, 3, 5}, {1100, 2, 5}, {5, 3, 300}, {300, 4, 1100}})
         cases.push_back(projected_loss_case(rows, depth, width, smoothing, tokens));
     }
   for (const auto& [rows, depth, width, k] : std::vector<std::tuple<int64_t, int64_t, int64_t, int>>{{1, 1, 1, 1},
