@@ -3,40 +3,56 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/avx512.h"
 #include "backend/cpu/product_parts.h"
 
-// AMX, whose tiles are 16 rows of 64 bytes, and one of whose instructions multiplies two of them: sums for the products
-// of gemm_panels.h in bf16 and of gemm_vnni.h. Both pack columns of B as it reads them.
+// AMX, whose tiles are 16 rows of 64 bytes, and one of whose instructions multiplies two of them: products for
+// gemm_panels.h in bf16 and for gemm_vnni.h. Both pack columns of B as it reads them.
+
+// Every processor with AMX has these.
+#define NMT_AMX \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,amx-tile,amx-bf16,amx-int8")))
+
 namespace nmt::cpu {
 
 // Whether the processor has it, and the kernel lets this process use it.
 bool has_amx();
 
-inline constexpr int64_t kAmxRows = 32;  // of x that are multiplied together: two tiles
+inline constexpr int64_t kAmxTile = 16;                                 // rows of a tile
+inline constexpr int64_t kAmxRows = 2 * kAmxTile;                       // of x that are multiplied together
+inline constexpr int64_t kAmxColumns = 32;                              // of B: half a panel
+inline constexpr int64_t kPanelStepBytes = 4 * kPanel;                  // four bytes of each column
+inline constexpr int64_t kPanelLineBytes = kAmxTile * kPanelStepBytes;  // what a line of x is multiplied with
 
-// What a product fetches into the caches beside its work, as it is wanted next. It may lie past the end of its matrix.
-struct AmxAhead {
-  const std::byte* x = nullptr;  // kAmxRows rows like those of x
-  const std::byte* panel = nullptr;
-  int64_t panel_bytes = 0;
-  const std::byte* y = nullptr;  // y_bytes of each row, ldy bytes apart
-  int64_t y_bytes = 0, ldy = 0;
-
-  // Sets `panel` to part i of n of this one.
-  void set_panel(const std::byte* whole, int64_t bytes, int64_t i, int64_t n);
-};
-
-// sums [rows, kPanel] = or += x [rows, bytes] * a panel, which has zeros from `bytes` on to the end of the line.
+// sums [kAmxRows, kAmxColumns] = or += x [rows, lines] * half a panel; those of other rows mean nothing.
 struct AmxProduct {
-  int64_t rows;   // 1 to kAmxRows
-  int64_t bytes;  // of a row
+  int64_t lines;  // of kLine bytes, of a row
   const std::byte* x;
-  int64_t row_bytes;  // from a row to the next
-  const std::byte* panel;
+  int64_t row_bytes, line_bytes;  // from a row to the next, and from a line
+  const std::byte* b;
   bool add;
-  void* sums;
-  AmxAhead ahead = {};
+  void* sums;  // of float32, or of int32
 };
+
+// Half a panel's columns begin in halves of its steps.
+inline const std::byte* half_panel(const std::byte* b, int64_t half, int64_t panel_bytes) {
+  return b + half / 2 * panel_bytes + half % 2 * (kPanelStepBytes / 2);
+}
+
+// What is wanted next and comes into the second cache beside a product. It may lie past the end of its matrix.
+struct AmxFetch {
+  const std::byte* at = nullptr;
+  int64_t line = 0;                           // bytes from what comes beside a line to what comes beside the next
+  int64_t pieces = 0, stride = 0, bytes = 0;  // beside each
+
+  NMT_AMX [[gnu::always_inline]] void operator()(int64_t i) const {
+    for (int64_t piece = 0; piece < pieces; ++piece)
+      for (int64_t byte = 0; byte < bytes; byte += kLine) avx512::prefetch_far(at, i * line + piece * stride + byte);
+  }
+};
+
+// The operand that the next products read again.
+enum class AmxStays : uint8_t { kX, kB };
 
 // The tiles of the calling thread, as long as this lives: nothing else uses them meanwhile.
 class AmxTiles {
@@ -46,11 +62,65 @@ class AmxTiles {
   AmxTiles& operator=(const AmxTiles&) = delete;
   ~AmxTiles();
 
-  void multiply_bf16(const AmxProduct& p);   // sums of float32
-  void multiply_bytes(const AmxProduct& p);  // sums of int32; x is unsigned, B signed
+  // For products of so many rows, 1 to kAmxRows.
+  void configure(int64_t rows);
+
+  // A product of bf16 or, for kBytes, of unsigned bytes of x and signed ones of B. Calls meanwhile(i) beside line i:
+  // the tiles leave time for other instructions. The operand that stays is kept in the nearest cache; the other is read
+  // past it (tileloaddt1), else it would take its place.
+  template <bool kBytes, AmxStays kStays, class Meanwhile>
+  NMT_AMX [[gnu::always_inline]] void multiply(const AmxProduct& p, Meanwhile&& meanwhile) const {
+    auto* sums = static_cast<std::byte*>(p.sums);
+    constexpr int64_t kSumsBytes = kAmxColumns * 4, kLower = kAmxTile * kSumsBytes;
+    const int64_t lower = rows_ > kAmxTile ? kAmxTile * p.row_bytes : 0;
+    finish_writing();
+    if (p.add) {
+      _tile_loadd(0, sums, kSumsBytes);
+      _tile_loadd(1, sums + kLine, kSumsBytes);
+      _tile_loadd(2, sums + kLower, kSumsBytes);
+      _tile_loadd(3, sums + kLower + kLine, kSumsBytes);
+    } else {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+    const std::byte *x = p.x, *b = p.b;
+    for (int64_t i = 0; i < p.lines; ++i, x += p.line_bytes, b += kPanelLineBytes) {
+      if constexpr (kStays == AmxStays::kX) {
+        _tile_stream_loadd(6, b, kPanelStepBytes);
+        _tile_loadd(4, x, p.row_bytes);
+        _tile_stream_loadd(7, b + kLine, kPanelStepBytes);
+        _tile_loadd(5, x + lower, p.row_bytes);
+      } else {
+        _tile_loadd(6, b, kPanelStepBytes);
+        _tile_stream_loadd(4, x, p.row_bytes);
+        _tile_loadd(7, b + kLine, kPanelStepBytes);
+        _tile_stream_loadd(5, x + lower, p.row_bytes);
+      }
+      if constexpr (kBytes) {
+        _tile_dpbusd(0, 4, 6);
+        _tile_dpbusd(1, 4, 7);
+        _tile_dpbusd(2, 5, 6);
+        _tile_dpbusd(3, 5, 7);
+      } else {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+      }
+      meanwhile(i);
+    }
+    _tile_stored(0, sums, kSumsBytes);
+    _tile_stored(1, sums + kLine, kSumsBytes);
+    _tile_stored(2, sums + kLower, kSumsBytes);
+    _tile_stored(3, sums + kLower + kLine, kSumsBytes);
+    finish_writing();
+  }
 
  private:
-  void configure(int64_t rows);
+  // The intrinsics do not say that they read and write memory: what is before must be there, and what follows must see.
+  static void finish_writing() { asm volatile("" ::: "memory"); }
 
   int64_t rows_ = 0;  // for which the tiles are configured
 };

@@ -8,6 +8,7 @@
 
 // GCC 12 takes the undefined operands of its own intrinsics for a mistake (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
 
 #include "backend/cpu/product_parts.h"

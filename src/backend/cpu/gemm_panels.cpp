@@ -6,6 +6,7 @@
 
 #include "backend/cpu/amx.h"
 #include "backend/cpu/avx512.h"
+#include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
 #include "backend/cpu/scratch.h"
@@ -36,8 +37,6 @@ bool widens_bf16() {
   return has_panel_products(DType::kF32, 1) && !pairs_are_fast;
 }
 
-bool reads_steps(DType t) { return t == DType::kF32 || (!widens_bf16() && !has_amx()); }
-
 int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_t>(size_of(t)), 64) * kPanel; }
 
 namespace {
@@ -47,7 +46,6 @@ using namespace avx512;
 // A block of a product, whose operands stay in L2: so many rows of x and steps of their sums and, where there are more
 // steps, columns of B.
 constexpr int64_t kBlockRows = 256, kBlockSteps = 512, kBlockColumns = 512;
-constexpr int64_t kAmxBlockSteps = 256;             // of AMX: 32 columns are two thirds of L1
 constexpr int64_t kAhead = 16, kAheadBytes = 2048;  // rows and bytes before they are copied: far enough for memory
 
 int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
@@ -165,42 +163,13 @@ NMT_PANELS void multiply_tile(const Tile& t) {
     whole ? finish<uint16_t, kRounds, true>(t, sums) : finish<uint16_t, kRounds, false>(t, sums);
 }
 
-// What finish() does, of sums [rows, kPanel] in memory.
-template <class Y, bool kWhole>
-NMT_PANELS void finish_rows(const Tile& t, int64_t rows, const float* sums) {
-  const Epilogue e = t.epilogue;
-  const __m512 floor = floor_of(e);
-  for (int64_t column = 0; column < kPanel; column += kLanes) {
-    const __mmask16 lanes = kWhole ? 0xFFFF : lanes_of(t.columns - column);
-    const __m512 bias = bias_of(e, column, lanes);
-    Y* to = static_cast<Y*>(t.y) + column;
-    const float* from = sums + column;
-    for (int64_t r = 0; r < rows; ++r, to += t.ldy, from += kPanel)
-      store<true, kWhole>(lanes, with_epilogue(e, floor, bias, _mm512_load_ps(from), lanes, to), to);
-  }
-}
-
-// A tile of up to kAmxRows rows.
-void multiply_amx(AmxTiles& tiles, const Tile& t, int64_t rows, AmxAhead ahead) {
-  alignas(kLine) float all_steps[kAmxRows * kPanel];
-  float* sums = t.sums == nullptr ? all_steps : t.sums;
-  if (t.last_steps) {
-    const auto size = static_cast<int64_t>(size_of(t.ty));
-    ahead.y = static_cast<const std::byte*>(t.y);
-    ahead.y_bytes = kPanel * size;
-    ahead.ldy = t.ldy * size;
-  }
-  tiles.multiply_bf16({rows, t.steps * kStepBytes, t.x, t.row_bytes, t.b, !t.first_steps, sums, ahead});
-  if (!t.last_steps) return;
-  const bool whole = t.columns >= kPanel;
-  if (t.ty == DType::kF32)
-    whole ? finish_rows<float, true>(t, rows, sums) : finish_rows<float, false>(t, rows, sums);
-  else
-    whole ? finish_rows<uint16_t, true>(t, rows, sums) : finish_rows<uint16_t, false>(t, rows, sums);
-}
+// With x by rows (x_step is 1) or by steps (x_row is 1).
+struct StepProduct : PanelProduct {
+  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps
+};
 
 // The rows of x that the next tile reads first.
-NMT_AVX512 void fetch_rows(const PanelProduct& p, int64_t row, int64_t step, int64_t steps) {
+NMT_AVX512 void fetch_rows(const StepProduct& p, int64_t row, int64_t step, int64_t steps) {
   for (int64_t r = row; r < row + kTileRows; ++r)
     for (int64_t i = 0; i < steps * kStepBytes; i += kLine) prefetch(p.x, (r * p.x_row + step) * kStepBytes + i);
 }
@@ -237,22 +206,20 @@ constexpr Tiles kTiles = {multiply_tile<kPairs, kRounds, 1>, multiply_tile<kPair
 struct Block {
   int64_t row, end_row, column, end_column, step, steps;
   bool widen;
-  AmxTiles* amx;       // for the product, or null
-  const Tiles& tiles;  // else
+  const Tiles& tiles;
   // Memory of the thread: the sums of the block's panels [kBlockRows, kPanel] where it has not all steps; its rows of
   // x and a panel as float32, kBlockSteps of either.
   float *sums, *wide_x, *wide_b;
 };
 
-void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
+void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
   const std::byte* b = p.b + column / kPanel * panel_bytes(p.t, p.k) + block.step * kPanel * kStepBytes;
   if (block.widen) widen_panel(b, block.steps, block.wide_b);
   Epilogue e = p.epilogue;
   if (e.bias != nullptr) e.bias += column;
   const bool first_panel = column == block.column;
-  const int64_t tile_rows = block.amx == nullptr ? kTileRows : kAmxRows;
-  for (int64_t row = block.row; row < block.end_row; row += tile_rows) {
-    const int64_t rows = std::min(tile_rows, block.end_row - row);
+  for (int64_t row = block.row; row < block.end_row; row += kTileRows) {
+    const int64_t rows = std::min<int64_t>(kTileRows, block.end_row - row);
     Tile tile{.x = static_cast<const std::byte*>(p.x) + (row * p.x_row + block.step * p.x_step) * kStepBytes,
               .row_bytes = p.x_row * kStepBytes,
               .step_bytes = p.x_step * kStepBytes,
@@ -268,15 +235,6 @@ void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
               .y = offset(p.y, row * p.ldy + column, p.ty),
               .ldy = p.ldy,
               .epilogue = e};
-    if (block.amx != nullptr) {
-      AmxAhead ahead;
-      if (first_panel) ahead.x = tile.x + kAmxRows * tile.row_bytes;
-      if (column + kPanel < block.end_column)
-        ahead.set_panel(b + panel_bytes(p.t, p.k), block.steps * kPanel * kStepBytes, (row - block.row) / kAmxRows,
-                        divide_up(block.end_row - block.row, kAmxRows));
-      multiply_amx(*block.amx, tile, rows, ahead);
-      continue;
-    }
     if (first_panel && p.x_step == 1) fetch_rows(p, row + kTileRows, block.step, block.steps);
     if (block.widen) {
       float* x = block.wide_x + (row - block.row) * kBlockSteps;
@@ -290,17 +248,11 @@ void multiply_panel(const PanelProduct& p, const Block& block, int64_t column) {
   }
 }
 
-}  // namespace
-
-void multiply_panels(const PanelProduct& p) {
+void multiply_steps(const StepProduct& p) {
   const bool bf16 = p.t == DType::kBF16, widen = bf16 && widens_bf16();
-  check(p.k > 0 && (bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
-        "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
-  check(p.x_step == 1 || reads_steps(p.t), "products of {} read rows of x", name_of(p.t));
-  const bool uses_amx = bf16 && has_amx();
   const int64_t steps = p.k / elements_of_step(p.t);
   // Widened, a step is two.
-  const int64_t most_steps = uses_amx ? kAmxBlockSteps : widen ? kBlockSteps / 2 : kBlockSteps;
+  const int64_t most_steps = widen ? kBlockSteps / 2 : kBlockSteps;
   const bool parts = steps > most_steps;
   const int64_t columns = parts ? kBlockColumns : round_up(p.n, kPanel);
   const int64_t of_sums = parts ? kBlockRows * kBlockColumns : 0, of_x = widen ? kBlockRows * kBlockSteps : 0,
@@ -308,7 +260,6 @@ void multiply_panels(const PanelProduct& p) {
   const Tiles& tiles = bf16 && !widen            ? kTiles<true, true>
                        : has_bf16_instructions() ? kTiles<false, true>
                                                  : kTiles<false, false>;
-  AmxTiles amx;
   thread_local Scratch scratch;
   auto* sums = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(of_sums + of_x + of_b) * sizeof(float)));
   for (int64_t row = 0; row < p.m; row += kBlockRows)
@@ -321,7 +272,6 @@ void multiply_panels(const PanelProduct& p) {
                           .step = step,
                           .steps = std::min(most_steps, steps - step),
                           .widen = widen,
-                          .amx = uses_amx ? &amx : nullptr,
                           .tiles = tiles,
                           .sums = parts ? sums : nullptr,
                           .wide_x = sums + of_sums,
@@ -329,8 +279,6 @@ void multiply_panels(const PanelProduct& p) {
         for (int64_t panel = column; panel < block.end_column; panel += kPanel) multiply_panel(p, block, panel);
       }
 }
-
-namespace {
 
 // One step of m columns: row 0 of x, for pairs beside it row 1 where there is one. Rows that are read later are fetched
 // ahead: they lie too far apart for the processor to foresee them.
@@ -357,7 +305,33 @@ NMT_AVX512 void copy_step(DType tx, DType t, int64_t rows, int64_t m, const void
   }
 }
 
+// steps [steps of k, m] of dtype t: those of the columns of x [rows, m]; the rows up to k are zeros.
+void columns_by_steps(const TransposedPanelProduct& p, std::byte* steps) {
+  const int64_t each = elements_of_step(p.t), used = divide_up(p.rows, each), row_bytes = p.m * kStepBytes;
+  std::memset(steps + used * row_bytes, 0, static_cast<size_t>((divide_up(p.k, each) - used) * row_bytes));
+  for (int64_t r = 0; r < p.rows; r += each)
+    copy_step(p.tx, p.t, p.rows - r, p.m, offset(p.x, r * p.ldx, p.tx), p.ldx,
+              reinterpret_cast<int32_t*>(steps + r / each * row_bytes));
+}
+
 }  // namespace
+
+void multiply_panels(const PanelProduct& p) {
+  const bool bf16 = p.t == DType::kBF16;
+  check(p.k > 0 && (bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
+        "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
+  if (bf16 && has_amx()) return multiply_panels_by_amx(p);
+  multiply_steps({p, p.k / elements_of_step(p.t), 1});
+}
+
+void multiply_panels(const TransposedPanelProduct& p) {
+  check(p.t == DType::kF32 || (p.t == p.tx && !widens_bf16()), "columns of {} are copied as {}", name_of(p.tx),
+        name_of(p.t));
+  if (p.t == DType::kBF16 && has_amx()) return multiply_panels_by_amx(p);
+  std::byte* columns = thread_scratch(static_cast<size_t>(p.m * p.k) * size_of(p.t));
+  columns_by_steps(p, columns);
+  multiply_steps({{p.t, p.m, p.n, p.k, columns, p.b, DType::kF32, p.y, p.n, {.accumulate = p.accumulate}}, 1, p.m});
+}
 
 void pack_panels(DType tx, DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
                  std::byte* packed) {
@@ -371,14 +345,6 @@ void pack_panels(DType tx, DType t, int64_t begin, int64_t end, int64_t k, int64
     for (int64_t column = begin; column < end; column += kPanel)
       copy_step(tx, t, rows - r, std::min(kPanel, end - column), offset(x, r * ldx + column - begin, tx), ldx,
                 reinterpret_cast<int32_t*>(packed + column / kPanel * all) + r / each * kPanel);
-}
-
-void columns_by_steps(DType tx, DType t, int64_t m, int64_t k, int64_t rows, const void* x, int64_t ldx, void* steps) {
-  const int64_t each = elements_of_step(t), used = divide_up(rows, each);
-  std::memset(static_cast<int32_t*>(steps) + used * m, 0,
-              static_cast<size_t>((divide_up(k, each) - used) * m * kStepBytes));
-  for (int64_t r = 0; r < rows; r += each)
-    copy_step(tx, t, rows - r, m, offset(x, r * ldx, tx), ldx, static_cast<int32_t*>(steps) + r / each * m);
 }
 
 }  // namespace nmt::cpu

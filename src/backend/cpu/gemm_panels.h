@@ -8,7 +8,7 @@
 
 // Products of float32 and of bf16 on processors with AVX-512, those of bf16 by AMX where there is AMX. oneDNN's are as
 // fast once their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and
-// (but for AMX) read x by columns as well as by rows, so that gradients of weights need no transposed copy of it.
+// read x by columns as well as by rows, so that gradients of weights need no transposed copy of it.
 //
 // A step of a product's sum takes 4 bytes a row of x and a column of B: an element of float32, or two of bf16.
 namespace nmt::cpu {
@@ -20,9 +20,6 @@ bool has_panel_products(DType t, int64_t k);
 // instructions for pairs of bf16 are slower. AMD's have twice the rate of float32, Intel's half of it (measured on a
 // Xeon of family 6, model 207).
 bool widens_bf16();
-
-// Whether products of dtype t read x by steps (x_row = 1), too: not where they widen it, or with AMX.
-bool reads_steps(DType t);
 
 inline constexpr int64_t kStepBytes = 4;
 
@@ -36,22 +33,30 @@ int64_t panel_bytes(DType t, int64_t k);
 void pack_panels(DType tx, DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
                  std::byte* packed);
 
-// steps [steps of k, m] of dtype t: those of the columns of x [rows, m], whose row stride is ldx; the rows up to k are
-// zeros. x is of dtype t, or of kBF16.
-void columns_by_steps(DType tx, DType t, int64_t m, int64_t k, int64_t rows, const void* x, int64_t ldx, void* steps);
-
-// y [m, n] (kF32 or kBF16, row stride ldy) = the epilogue of x * B.
+// y [m, n] (kF32 or kBF16, row stride ldy) = the epilogue of x [m, k] * B; rows of x are without gaps.
 struct PanelProduct {
   DType t;
   int64_t m, n, k;  // k positive, for kBF16 even
   const void* x;
-  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps; x_step is 1 unless reads_steps()
-  const std::byte* b;     // the panels of y's columns
+  const std::byte* b;  // the panels of y's columns
   DType ty;
   void* y;
   int64_t ldy;
   Epilogue epilogue;
 };
 void multiply_panels(const PanelProduct& p);
+
+// y [m, n] float32, without gaps, = or += x^T * B: x [rows, m] of dtype tx, which is t or kBF16, with the row stride
+// ldx; below its rows are zeros, up to k.
+struct TransposedPanelProduct {
+  DType tx, t;
+  int64_t m, n, k, rows;
+  const void* x;
+  int64_t ldx;
+  const std::byte* b;
+  float* y;
+  bool accumulate;
+};
+void multiply_panels(const TransposedPanelProduct& p);
 
 }  // namespace nmt::cpu

@@ -24,7 +24,7 @@ namespace {
 
 using namespace avx512;
 
-int64_t vnni_panel_bytes(int64_t k) { return vnni_row_bytes(k) * kPanel; }
+int64_t vnni_panel_bytes(int64_t k) { return round_up(k, has_amx() ? kLine : 4) * kPanel; }
 
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) { _mm256_mask_storeu_epi16(p, lanes, to_bf16(v)); }
@@ -76,9 +76,81 @@ NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int
   }
 }
 
+// What finish() does, of a tile of AMX, some rows beside each line of the tiles' next product.
+template <class Y>
+struct Finish {
+  const VnniProduct& p;
+  int64_t rows_of_line;
+  const int32_t* sums = nullptr;
+  int64_t row = 0, rows = 0, column = 0;
+
+  NMT_AMX [[gnu::always_inline]] void operator()(int64_t i) const {
+    const Epilogue e = p.epilogue;
+    const __m512 floor = floor_of(e);
+    const int64_t end = std::min(rows, (i + 1) * rows_of_line);
+    for (int64_t r = i * rows_of_line; r < end; ++r) {
+      const RowScale& s = p.rows[row + r];
+      const __m512 step = _mm512_set1_ps(s.step), low = _mm512_set1_ps(s.low);
+#pragma GCC unroll 2
+      for (int64_t v = 0; v < kAmxColumns; v += kLanes) {
+        const int64_t first = column + v;
+        const __mmask16 lanes = lanes_of(p.end - first);
+        const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kAmxColumns + v));
+        const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(integers, step), load(lanes, p.scale + first));
+        const __m512 all = _mm512_fmadd_ps(low, load(lanes, p.sum + first), scaled);
+        Y* const to = static_cast<Y*>(p.y) + (row + r) * p.ldy + first - p.begin;
+        store(lanes, with_epilogue(e, floor, bias_of(e, first - p.begin, lanes), all, lanes, to), to);
+      }
+    }
+  }
+};
+
+// All rows by half a panel, which stays in the nearest cache, then by the next half: B is read from memory once, and
+// all tiles' products together fetch the next half of it.
+template <class Y>
+NMT_AMX void multiply_by_amx(const VnniProduct& p) {
+  const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = vnni_panel_bytes(p.k), lines = divide_up(p.k, kLine);
+  const int64_t halves = divide_up(p.end - p.begin, kAmxColumns), row_tiles = divide_up(p.m, kAmxRows);
+  const auto* const q = reinterpret_cast<const std::byte*>(p.q);
+  const std::byte* const b = p.packed + p.begin / kPanel * panel_bytes;
+  alignas(kLine) int32_t sums[2][kAmxRows * kAmxColumns];  // one tile's become y beside the other's
+  AmxTiles tiles;
+  Finish<Y> finish{.p = p, .rows_of_line = divide_up(kAmxRows, lines)};
+  for (int64_t half = 0; half < halves; ++half)
+    for (int64_t tile = 0; tile < row_tiles; ++tile) {
+      const int64_t row = tile * kAmxRows, rows = std::min(kAmxRows, p.m - row);
+      AmxFetch next_b;
+      if (half + 1 < halves) {
+        const int64_t begin = kAmxTile * tile / row_tiles, end = kAmxTile * (tile + 1) / row_tiles;
+        next_b = {half_panel(b, half + 1, panel_bytes) + begin * kPanelStepBytes, kPanelLineBytes, end - begin,
+                  kPanelStepBytes, kPanelStepBytes / 2};
+      }
+      tiles.configure(rows);
+      const auto meanwhile = [&](int64_t i) NMT_AMX __attribute__((always_inline)) {
+        finish(i);
+        next_b(i);
+      };
+      tiles.multiply<true, AmxStays::kB>({.lines = lines,
+                                          .x = q + row * row_bytes,
+                                          .row_bytes = row_bytes,
+                                          .line_bytes = kLine,
+                                          .b = half_panel(b, half, panel_bytes),
+                                          .add = false,
+                                          .sums = sums[tile % 2]},
+                                         meanwhile);
+      finish.sums = sums[tile % 2];
+      finish.row = row;
+      finish.rows = rows;
+      finish.column = p.begin + half * kAmxColumns;
+    }
+  finish.rows_of_line = kAmxRows;
+  finish(0);
+}
+
 }  // namespace
 
-int64_t vnni_row_bytes(int64_t k) { return round_up(k, has_amx() ? kLine : 4); }
+// An odd number of lines for AMX: rows a power of two apart would share few sets of the cache.
+int64_t vnni_row_bytes(int64_t k) { return has_amx() ? (divide_up(k, kLine) | 1) * kLine : round_up(k, 4); }
 
 int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kPanel) / kPanel * vnni_panel_bytes(k); }
 
@@ -87,7 +159,8 @@ void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte
   for (int64_t column = begin; column < end; column += kPanel) {
     std::byte* panel = packed + column / kPanel * vnni_panel_bytes(k);
     const int64_t columns = std::min(kPanel, end - column);
-    if (columns < kPanel || k != vnni_row_bytes(k)) std::memset(panel, 0, static_cast<size_t>(vnni_panel_bytes(k)));
+    if (columns < kPanel || k * kPanel != vnni_panel_bytes(k))
+      std::memset(panel, 0, static_cast<size_t>(vnni_panel_bytes(k)));
     for (int64_t c = 0; c < columns; ++c) {
       const int8_t* from = q + (column - begin + c) * k;
       for (int64_t i = 0; i < k; i += 4)
@@ -98,26 +171,17 @@ void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte
 
 void vnni_multiply(const VnniProduct& p) {
   check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
+  if (has_amx() && p.k > 0) return p.ty == DType::kF32 ? multiply_by_amx<float>(p) : multiply_by_amx<uint16_t>(p);
   static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                            multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
   const auto finish_tile = p.ty == DType::kF32 ? finish<float> : finish<uint16_t>;
-  const bool uses_amx = has_amx();
-  const int64_t tile_rows = uses_amx ? kAmxRows : kTileRows, tiles = divide_up(p.m, tile_rows);
   const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = vnni_panel_bytes(p.k);
-  AmxTiles amx;
-  alignas(kLine) int32_t sums[kAmxRows * kPanel];
+  alignas(kLine) int32_t sums[kTileRows * kPanel];
   for (int64_t column = p.begin; column < p.end; column += kPanel) {
     const std::byte* panel = p.packed + column / kPanel * panel_bytes;
-    for (int64_t i = 0; i < tiles; ++i) {
-      const int64_t row = i * tile_rows, rows = std::min(tile_rows, p.m - row);
-      const uint8_t* q = p.q + row * row_bytes;
-      if (uses_amx) {
-        AmxProduct product{rows, row_bytes, reinterpret_cast<const std::byte*>(q), row_bytes, panel, false, sums};
-        if (column + kPanel < p.end) product.ahead.set_panel(panel + panel_bytes, panel_bytes, i, tiles);
-        amx.multiply_bytes(product);
-      } else {
-        kProducts[static_cast<size_t>(rows - 1)](q, row_bytes / 4, panel, sums);
-      }
+    for (int64_t row = 0; row < p.m; row += kTileRows) {
+      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
+      kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, divide_up(p.k, 4), panel, sums);
       finish_tile(p, sums, row, rows, column);
     }
   }

@@ -254,8 +254,7 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
   const bool partial = n != n_;
   check(!partial || has_panels(), "a layout without panels");
   if (kind_ == Kind::kPanels && k_ > 0) {
-    const int64_t row = k_ * static_cast<int64_t>(size_of(t_)) / kStepBytes;
-    return multiply_panels({t_, m, n, k_, x, row, 1, packed + offset_of(begin), ty, y, ldy, e});
+    return multiply_panels({t_, m, n, k_, x, packed + offset_of(begin), ty, y, ldy, e});
   }
   const auto bytes = [](int64_t count, DType t) { return static_cast<size_t>(count) * size_of(t); };
   if (n != ldy) {
@@ -296,22 +295,12 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
 void PackedLayout::multiply_transposed(DType tx, int64_t rows, int64_t m, const void* x, int64_t ldx,
                                        const std::byte* packed, float* y, bool accumulate) const {
   check(t_ == type_of_copies(tx), "columns of {} in a layout of {}", name_of(tx), name_of(t_));
-  const bool panels = kind_ == Kind::kPanels;
-  const auto room = [&](int64_t row) { return thread_scratch(static_cast<size_t>(m * row) * size_of(t_)); };
-  if (panels && reads_steps(t_)) {
-    std::byte* columns = room(k_);
-    columns_by_steps(tx, t_, m, k_, rows, x, ldx, columns);
-    return multiply_panels({t_, m, n_, k_, columns, 1, m, packed, DType::kF32, y, n_, {.accumulate = accumulate}});
-  }
-  // Rows a power of two apart would share few sets of the cache; oneDNN has no gaps between them.
-  const int64_t gap = panels ? kLine / static_cast<int64_t>(size_of(t_)) : 0, row = k_ + gap;
-  std::byte* columns = room(row);
-  transpose(t_, rows, m, x, ldx, columns, row);
+  if (kind_ == Kind::kPanels) return multiply_panels({tx, t_, m, n_, k_, rows, x, ldx, packed, y, accumulate});
+  std::byte* columns = thread_scratch(static_cast<size_t>(m * k_) * size_of(t_));
+  transpose(t_, rows, m, x, ldx, columns, k_);
   for (int64_t r = 0; r < m; ++r)
-    std::memset(offset(columns, r * row + rows, t_), 0, static_cast<size_t>(k_ - rows) * size_of(t_));
-  if (!panels) return multiply(0, n_, m, columns, packed, DType::kF32, y, n_, {.accumulate = accumulate});
-  const int64_t x_row = row * static_cast<int64_t>(size_of(t_)) / kStepBytes;
-  multiply_panels({t_, m, n_, k_, columns, x_row, 1, packed, DType::kF32, y, n_, {.accumulate = accumulate}});
+    std::memset(offset(columns, r * k_ + rows, t_), 0, static_cast<size_t>(k_ - rows) * size_of(t_));
+  multiply(0, n_, m, columns, packed, DType::kF32, y, n_, {.accumulate = accumulate});
 }
 
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,

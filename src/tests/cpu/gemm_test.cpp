@@ -131,9 +131,10 @@ struct Product {
 }  // namespace
 
 TEST_CASE("products with packed matrices", "[gemm]") {
-  const Size sizes[] = {{1, 1, 1},     {1, 7, 33},     {7, 33, 65},   {33, 65, 7},    {65, 1, 33},    {33, 7, 1},
-                        {2, 300, 5},   {3, 520, 33},   {40, 777, 17}, {256, 256, 9},  {257, 64, 31},  {300, 513, 3},
-                        {70, 130, 40}, {31, 600, 512}, {530, 5, 65},  {20, 70, 1100}, {260, 9, 2050}, {7, 600, 1040}};
+  const Size sizes[] = {{1, 1, 1},      {1, 7, 33},     {7, 33, 65},    {33, 65, 7},      {65, 1, 33},
+                        {33, 7, 1},     {2, 300, 5},    {3, 520, 33},   {40, 777, 17},    {256, 256, 9},
+                        {257, 64, 31},  {300, 513, 3},  {70, 130, 40},  {31, 600, 512},   {530, 5, 65},
+                        {20, 70, 1100}, {260, 9, 2050}, {7, 600, 1040}, {290, 530, 1024}, {40, 40, 544}};
   for (const DType t : compute_types())
     for (const Size& size : sizes)
       for (const bool transposed : {false, true}) {
@@ -219,6 +220,22 @@ TEST_CASE("products read and write nothing past the ends of x and y", "[gemm]") 
         cpu::multiply(pool, packed, size.m, t, product.x.data(), t, result.data());
         CHECK(std::memcmp(y.data(), result.data(), bytes(size.n)) == 0);
       }
+  for (const DType t : compute_types())
+    for (const auto& [m, n, k] : {Size{33, 40, 70}, Size{64, 32, 64}, Size{100, 300, 600}}) {
+      INFO("gradient in " << name_of(t) << ", dy [" << m << ", " << n << "], x [" << m << ", " << k << "]");
+      const Array dy(t, random_values(static_cast<size_t>(m * n), 1)),
+          x(t, random_values(static_cast<size_t>(m * k), 2));
+      const GuardedBytes guarded_dy(dy.size() * size_of(t)), guarded_x(x.size() * size_of(t)),
+          guarded_dw(static_cast<size_t>(n * k) * sizeof(float));
+      std::memcpy(guarded_dy.data(), dy.data(), dy.size() * size_of(t));
+      std::memcpy(guarded_x.data(), x.data(), x.size() * size_of(t));
+      Array dw(DType::kF32, Values(static_cast<size_t>(n * k)));
+      auto* result = reinterpret_cast<float*>(guarded_dw.data());
+      std::fill_n(result, n * k, 0.f);
+      cpu::multiply_transposed(pool, t, m, n, k, guarded_dy.data(), guarded_x.data(), result);
+      cpu::multiply_transposed(pool, t, m, n, k, dy.data(), x.data(), dw.f32());
+      CHECK(std::memcmp(result, dw.data(), static_cast<size_t>(n * k) * sizeof(float)) == 0);
+    }
 }
 
 TEST_CASE("products of nothing", "[gemm]") {

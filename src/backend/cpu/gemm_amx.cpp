@@ -1,0 +1,305 @@
+#include "backend/cpu/gemm_amx.h"
+
+#include <algorithm>
+
+#include "backend/cpu/amx.h"
+#include "backend/cpu/scratch.h"
+#include "base/math.h"
+
+namespace nmt::cpu {
+namespace {
+
+using namespace avx512;
+
+// A block of a product: B's columns, and sums that wait for the next lines, stay in L2; a tile's rows of x stay in L1
+// for all columns.
+constexpr int64_t kBlockRows = 256, kBlockColumns = 512, kBlockLines = 16;
+constexpr int64_t kLineElements = kLine / 2;       // of a row of x
+constexpr int64_t kSums = kAmxRows * kAmxColumns;  // of a tile
+constexpr int64_t kRowsLine = kAmxRows * kLine;    // bytes of a line of a tile's rows, one after the other
+
+struct Place {
+  int64_t row, column, line;
+};
+
+// ---- x ----------------------------------------------------------------------------------------------------------
+
+// A tile's rows, or a part of their lines.
+struct TileRows {
+  const std::byte* at;
+  int64_t row_bytes, line_bytes;  // from a row to the next, and from a line
+};
+
+// x [m, k] as it is, where tiles can read it.
+class Rows {
+ public:
+  explicit Rows(const PanelProduct& p)
+      : x_(static_cast<const std::byte*>(p.x)),
+        bytes_(p.k * 2),
+        // Rows a power of two apart would share few sets of the cache, and tiles read whole lines.
+        copies_(bytes_ % 2048 == 0 || bytes_ % kLine != 0) {}
+
+  void begin_block(int64_t, int64_t) {}
+
+  NMT_AMX TileRows tile(const Place& at, int64_t rows, int64_t lines) const {
+    const std::byte* x = address(at);
+    if (!copies_) return {x, bytes_, kLine};
+    thread_local Scratch scratch;
+    constexpr int64_t kRow = (kBlockLines + 1) * kLine;
+    std::byte* const copy = scratch.get(kAmxRows * kRow);
+    const int64_t bytes = std::min(lines * kLine, bytes_ - at.line * kLine), whole = bytes / kLine * kLine;
+    const __mmask64 rest = (__mmask64{1} << (bytes - whole)) - 1;
+    for (int64_t r = 0; r < rows; ++r, x += bytes_) {
+      std::byte* const to = copy + r * kRow;
+      for (int64_t i = 0; i < whole; i += kLine) _mm512_store_si512(to + i, _mm512_loadu_si512(x + i));
+      if (rest != 0) _mm512_store_si512(to + whole, _mm512_maskz_loadu_epi8(rest, x + whole));
+    }
+    return {copy, kRow, kLine};
+  }
+
+  // A part of a tile's rows, of which a line comes beside each line.
+  AmxFetch fetch(const Place& at, int64_t begin, int64_t end) const {
+    return {address(at) + begin * bytes_, kLine, end - begin, bytes_, kLine};
+  }
+
+ private:
+  const std::byte* address(const Place& at) const { return x_ + at.row * bytes_ + at.line * kLine; }
+
+  const std::byte* x_;
+  int64_t bytes_;
+  bool copies_;
+};
+
+// Eight rows of 32 columns as columns: vector c has the columns c, 8 + c, 16 + c and 24 + c.
+NMT_AMX [[gnu::always_inline]] inline void transpose_blocks(const __m512i (&rows)[8], __m512i* columns) {
+  __m512i a[8], b[8];
+#pragma GCC unroll 4
+  for (int64_t r = 0; r < 8; r += 2) {
+    b[r] = _mm512_unpacklo_epi16(rows[r], rows[r + 1]);      // columns 0 to 3 of two rows
+    b[r + 1] = _mm512_unpackhi_epi16(rows[r], rows[r + 1]);  // 4 to 7
+  }
+#pragma GCC unroll 2
+  for (int64_t r = 0; r < 8; r += 4) {
+    a[r] = _mm512_unpacklo_epi32(b[r], b[r + 2]);          // 0 and 1 of four rows
+    a[r + 1] = _mm512_unpackhi_epi32(b[r], b[r + 2]);      // 2 and 3
+    a[r + 2] = _mm512_unpacklo_epi32(b[r + 1], b[r + 3]);  // 4 and 5
+    a[r + 3] = _mm512_unpackhi_epi32(b[r + 1], b[r + 3]);  // 6 and 7
+  }
+#pragma GCC unroll 4
+  for (int64_t r = 0; r < 4; ++r) {
+    columns[2 * r] = _mm512_unpacklo_epi64(a[r], a[r + 4]);
+    columns[2 * r + 1] = _mm512_unpackhi_epi64(a[r], a[r + 4]);
+  }
+}
+
+// to [32 columns, 32 rows] = the elements of x, of which there are so many rows and columns; the others are zeros.
+// Fetches the 32 rows below.
+template <bool kWhole>
+NMT_AMX void transpose_line(int64_t rows, int64_t columns, const uint16_t* x, int64_t ldx, std::byte* to) {
+  alignas(kLine) __m512i groups[4][8];  // of eight rows
+  const __mmask32 lanes = columns >= kLineElements ? ~__mmask32{0} : (__mmask32{1} << columns) - 1;
+  for (int64_t g = 0; g < 4; ++g, x += 8 * ldx, rows -= 8) {
+    __m512i a[8];
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < 8; ++r) {
+      if constexpr (kWhole)
+        a[r] = _mm512_loadu_si512(x + r * ldx);
+      else
+        a[r] = _mm512_maskz_loadu_epi16(r < rows ? lanes : 0, x + r * ldx);
+      prefetch_far(x, (kLineElements + r) * ldx * 2);
+    }
+    transpose_blocks(a, groups[g]);
+  }
+  for (int64_t c = 0; c < kAmxRows; ++c) {
+    const auto* from = reinterpret_cast<const __m128i*>(&groups[0][c % 8]) + c / 8;
+    constexpr int64_t kGroup = 8 * 4;  // blocks of 16 bytes
+    __m512i v = _mm512_castsi128_si512(_mm_load_si128(from));
+    v = _mm512_inserti32x4(v, _mm_load_si128(from + kGroup), 1);
+    v = _mm512_inserti32x4(v, _mm_load_si128(from + 2 * kGroup), 2);
+    v = _mm512_inserti32x4(v, _mm_load_si128(from + 3 * kGroup), 3);
+    _mm512_store_si512(to + c * kLine, v);
+  }
+}
+
+// The columns of x [rows, m] as rows, a block of them at a time.
+class Columns {
+ public:
+  explicit Columns(const TransposedPanelProduct& p) : p_(p), lines_(divide_up(p.k, kLineElements)) {}
+
+  NMT_AMX void begin_block(int64_t begin, int64_t end) {
+    thread_local Scratch scratch;
+    const int64_t tiles = divide_up(end - begin, kAmxRows);
+    std::byte* const to = scratch.get(static_cast<size_t>(tiles * lines_ * kRowsLine));
+    begin_ = begin;
+    rows_ = to;
+    for (int64_t line = 0; line < lines_; ++line)
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        const int64_t row = line * kLineElements, column = begin + tile * kAmxRows;
+        const int64_t rows = p_.rows - row, columns = end - column;
+        const auto* x = static_cast<const uint16_t*>(p_.x) + row * p_.ldx + column;
+        const auto transpose =
+            rows >= kLineElements && columns >= kAmxRows ? transpose_line<true> : transpose_line<false>;
+        transpose(rows, columns, x, p_.ldx, to + (tile * lines_ + line) * kRowsLine);
+      }
+  }
+
+  TileRows tile(const Place& at, int64_t, int64_t) const {
+    return {rows_ + ((at.row - begin_) / kAmxRows * lines_ + at.line) * kRowsLine, kLine, kRowsLine};
+  }
+
+  AmxFetch fetch(const Place&, int64_t, int64_t) const { return {}; }  // a block is in L2
+
+ private:
+  const TransposedPanelProduct& p_;
+  int64_t lines_;
+  int64_t begin_ = 0;                // the block's first column
+  const std::byte* rows_ = nullptr;  // the block's: a tile's lines one after another
+};
+
+// ---- y ----------------------------------------------------------------------------------------------------------
+
+NMT_AMX [[gnu::always_inline]] inline void store(__mmask32 lanes, __m512 low, __m512 high, float* y) {
+  _mm512_mask_storeu_ps(y, static_cast<__mmask16>(lanes), low);
+  _mm512_mask_storeu_ps(y + kLanes, static_cast<__mmask16>(lanes >> kLanes), high);
+}
+NMT_AMX [[gnu::always_inline]] inline void store(__mmask32 lanes, __m512 low, __m512 high, uint16_t* y) {
+  _mm512_mask_storeu_epi16(y, lanes, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+
+// A tile's sums that become elements of y beside the lines of the next product, some rows beside each.
+template <class Y>
+struct Finish {
+  const float* sums = nullptr;
+  int64_t rows = 0;
+  __mmask32 lanes = 0;
+  Y* y = nullptr;
+  int64_t ldy = 0;
+  Epilogue epilogue;  // with the tile's bias
+  int64_t rows_of_line = kAmxRows;
+
+  NMT_AMX [[gnu::always_inline]] void operator()(int64_t i) const {
+    const Epilogue e = epilogue;
+    const __m512 floor = floor_of(e);
+    const auto low = static_cast<__mmask16>(lanes), high = static_cast<__mmask16>(lanes >> kLanes);
+    const __m512 low_bias = bias_of(e, 0, low), high_bias = bias_of(e, kLanes, high);
+    const int64_t end = std::min(rows, (i + 1) * rows_of_line);
+    for (int64_t r = i * rows_of_line; r < end; ++r) {
+      Y* const to = y + r * ldy;
+      const float* from = sums + r * kAmxColumns;
+      store(lanes, with_epilogue(e, floor, low_bias, _mm512_load_ps(from), low, to),
+            with_epilogue(e, floor, high_bias, _mm512_load_ps(from + kLanes), high, to + kLanes), to);
+    }
+  }
+};
+
+// ---- products -----------------------------------------------------------------------------------------------------
+
+// Of x's rows (Rows or Columns).
+template <class Y, class X>
+class Product {
+ public:
+  Product(const PanelProduct& p, X x)
+      : p_(p), x_(x), lines_(divide_up(p.k, kLineElements)), panel_bytes_(cpu::panel_bytes(p.t, p.k)) {
+    thread_local Scratch scratch;
+    const int64_t tiles = lines_ > kBlockLines ? kBlockRows * kBlockColumns / kSums : 2;
+    sums_ = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(tiles * kSums) * sizeof(float)));
+  }
+
+  NMT_AMX void multiply() {
+    for (Place at{}; at.row < p_.m; at = after(at)) {
+      if (at.column == 0 && at.line == 0) x_.begin_block(at.row, std::min(at.row + kBlockRows, p_.m));
+      multiply_block(at);
+    }
+    finish_.rows_of_line = kAmxRows;
+    finish_(0);
+  }
+
+ private:
+  Place after(Place at) const {
+    at.line += kBlockLines;
+    if (at.line >= lines_) at = {at.row, at.column + kBlockColumns, 0};
+    if (at.column >= p_.n) at = {at.row + kBlockRows, 0, 0};
+    return at;
+  }
+
+  const std::byte* b(const Place& at) const {
+    return p_.b + at.column / kPanel * panel_bytes_ + at.line * kPanelLineBytes;
+  }
+
+  NMT_AMX void multiply_block(const Place& at) {
+    const Place next = after(at);
+    const int64_t rows = std::min(kBlockRows, p_.m - at.row), columns = std::min(kBlockColumns, p_.n - at.column),
+                  lines = std::min(kBlockLines, lines_ - at.line);
+    const int64_t tiles = divide_up(rows, kAmxRows), halves = divide_up(columns, kAmxColumns);
+    const bool last_lines = at.line + lines == lines_, all_lines = lines == lines_;
+    // Of the next block's columns this block's products fetch a part each: bytes beside each line.
+    const bool other_columns = b(next) != b(at);
+    const int64_t b_bytes = other_columns ? round_up(kPanelLineBytes / 2 / tiles, kLine) : 0;
+    const int64_t rows_of_line = divide_up(kAmxRows, lines), x_rows = divide_up(kAmxRows, halves);
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t row = at.row + tile * kAmxRows, tile_rows = std::min(kAmxRows, p_.m - row);
+      const TileRows x = x_.tile({row, 0, at.line}, tile_rows, lines);
+      const Place next_rows = tile + 1 < tiles ? Place{row + kAmxRows, 0, at.line} : next;
+      tiles_.configure(tile_rows);
+      for (int64_t half = 0; half < halves; ++half) {
+        const int64_t column = at.column + half * kAmxColumns;
+        float* const sums = sums_ + (all_lines ? turn_++ % 2 : half * (kBlockRows / kAmxRows) + tile) * kSums;
+        Y* const y = static_cast<Y*>(p_.y) + row * p_.ldy + column;
+        AmxFetch fetch_y;
+        const AmxFetch fetch_x = x_.fetch(next_rows, half * x_rows, std::min((half + 1) * x_rows, kAmxRows));
+        const std::byte* part = b(next) + half / 2 * panel_bytes_ + (half % 2 * tiles + tile) * lines * b_bytes;
+        const AmxFetch fetch_b{part, b_bytes, 1, 0, b_bytes};
+        if (last_lines) {
+          const auto row_bytes = static_cast<int64_t>(sizeof(Y)) * p_.ldy;
+          fetch_y = {reinterpret_cast<const std::byte*>(y), rows_of_line * row_bytes, rows_of_line, row_bytes,
+                     kAmxColumns * static_cast<int64_t>(sizeof(Y))};
+        }
+        finish_.rows_of_line = rows_of_line;
+        const auto meanwhile = [&](int64_t i) NMT_AMX __attribute__((always_inline)) {
+          finish_(i);
+          fetch_x(i);
+          fetch_b(i);
+          fetch_y(i);
+        };
+        tiles_.multiply<false, AmxStays::kX>({.lines = lines,
+                                              .x = x.at,
+                                              .row_bytes = x.row_bytes,
+                                              .line_bytes = x.line_bytes,
+                                              .b = half_panel(b(at), half, panel_bytes_),
+                                              .add = at.line > 0,
+                                              .sums = sums},
+                                             meanwhile);
+        finish_.rows = 0;
+        if (!last_lines) continue;
+        const int64_t left = p_.n - column;
+        const __mmask32 lanes = left >= kAmxColumns ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
+        finish_ = {sums, tile_rows, lanes, y, p_.ldy, p_.epilogue};
+        if (p_.epilogue.bias != nullptr) finish_.epilogue.bias += column;
+      }
+    }
+  }
+
+  const PanelProduct& p_;
+  X x_;
+  int64_t lines_, panel_bytes_;
+  float* sums_;  // of the tiles of a block or, where a block has all lines, of two: one becomes y beside the other
+  AmxTiles tiles_;
+  Finish<Y> finish_;
+  int64_t turn_ = 0;
+};
+
+}  // namespace
+
+void multiply_panels_by_amx(const PanelProduct& p) {
+  if (p.ty == DType::kF32)
+    Product<float, Rows>(p, Rows(p)).multiply();
+  else
+    Product<uint16_t, Rows>(p, Rows(p)).multiply();
+}
+
+void multiply_panels_by_amx(const TransposedPanelProduct& p) {
+  const PanelProduct rows{p.t, p.m, p.n, p.k, nullptr, p.b, DType::kF32, p.y, p.n, {.accumulate = p.accumulate}};
+  Product<float, Columns>(rows, Columns(p)).multiply();
+}
+
+}  // namespace nmt::cpu
