@@ -51,6 +51,12 @@ struct AmxFetch {
   }
 };
 
+// What one of so many products fetches of half a panel: together they fetch it whole, of so many lines as they have.
+inline AmxFetch part_of_half(const std::byte* half, int64_t part, int64_t parts) {
+  const int64_t begin = kAmxTile * part / parts, end = kAmxTile * (part + 1) / parts;
+  return {half + begin * kPanelStepBytes, kPanelLineBytes, end - begin, kPanelStepBytes, kPanelStepBytes / 2};
+}
+
 // The operand that the next products read again.
 enum class AmxStays : uint8_t { kX, kB };
 
@@ -65,9 +71,10 @@ class AmxTiles {
   // For products of so many rows, 1 to kAmxRows.
   void configure(int64_t rows);
 
-  // A product of bf16 or, for kBytes, of unsigned bytes of x and signed ones of B. Calls meanwhile(i) beside line i:
-  // the tiles leave time for other instructions. The operand that stays is kept in the nearest cache; the other is read
-  // past it (tileloaddt1), else it would take its place.
+  // A product, after configure() for its rows, of bf16 or, for kBytes, of unsigned bytes of x and signed ones of B, one
+  // line at least. Calls meanwhile(i) beside line i: the tiles leave time for other instructions. The operand that
+  // stays is kept in the nearest cache; the other is read past it (tileloaddt1), else it would take its place. Sums are
+  // stored after the last line: until then, where none are added to, those of another product may be read from there.
   template <bool kBytes, AmxStays kStays, class Meanwhile>
   NMT_AMX [[gnu::always_inline]] void multiply(const AmxProduct& p, Meanwhile&& meanwhile) const {
     auto* sums = static_cast<std::byte*>(p.sums);

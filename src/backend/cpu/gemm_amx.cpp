@@ -31,15 +31,15 @@ struct TileRows {
 };
 
 // x [m, k] as it is, where tiles can read it.
-class Rows {
+class RowsOfX {
  public:
-  explicit Rows(const PanelProduct& p)
+  explicit RowsOfX(const PanelProduct& p)
       : x_(static_cast<const std::byte*>(p.x)),
         bytes_(p.k * 2),
         // Rows a power of two apart would share few sets of the cache, and tiles read whole lines.
         copies_(bytes_ % 2048 == 0 || bytes_ % kLine != 0) {}
 
-  void begin_block(int64_t, int64_t) {}
+  void begin_block(const Place&) {}
 
   NMT_AMX TileRows tile(const Place& at, int64_t rows, int64_t lines) const {
     const std::byte* x = address(at);
@@ -122,38 +122,42 @@ NMT_AMX void transpose_line(int64_t rows, int64_t columns, const uint16_t* x, in
 }
 
 // The columns of x [rows, m] as rows, a block of them at a time.
-class Columns {
+class ColumnsOfX {
  public:
-  explicit Columns(const TransposedPanelProduct& p) : p_(p), lines_(divide_up(p.k, kLineElements)) {}
-
-  NMT_AMX void begin_block(int64_t begin, int64_t end) {
+  explicit ColumnsOfX(const TransposedPanelProduct& p)
+      : p_(p), lines_(divide_up(p.k, kLineElements)), slots_(p.n > kBlockColumns ? divide_up(lines_, kBlockLines) : 1) {
     thread_local Scratch scratch;
-    const int64_t tiles = divide_up(end - begin, kAmxRows);
-    std::byte* const to = scratch.get(static_cast<size_t>(tiles * lines_ * kRowsLine));
-    begin_ = begin;
-    rows_ = to;
-    for (int64_t line = 0; line < lines_; ++line)
-      for (int64_t tile = 0; tile < tiles; ++tile) {
-        const int64_t row = line * kLineElements, column = begin + tile * kAmxRows;
-        const int64_t rows = p_.rows - row, columns = end - column;
+    rows_ = scratch.get(static_cast<size_t>(slots_ * kSlot));
+  }
+
+  NMT_AMX void begin_block(const Place& at) {
+    if (at.column > 0) return;
+    const int64_t end = std::min(at.row + kBlockRows, p_.m);
+    for (int64_t line = at.line; line < std::min(at.line + kBlockLines, lines_); ++line)
+      for (int64_t column = at.row; column < end; column += kAmxRows) {
+        const int64_t row = line * kLineElements, rows = p_.rows - row, columns = end - column;
         const auto* x = static_cast<const uint16_t*>(p_.x) + row * p_.ldx + column;
         const auto transpose =
             rows >= kLineElements && columns >= kAmxRows ? transpose_line<true> : transpose_line<false>;
-        transpose(rows, columns, x, p_.ldx, to + (tile * lines_ + line) * kRowsLine);
+        transpose(rows, columns, x, p_.ldx,
+                  slot(at) + (column - at.row) * kBlockLines * kLine + (line - at.line) * kRowsLine);
       }
   }
 
   TileRows tile(const Place& at, int64_t, int64_t) const {
-    return {rows_ + ((at.row - begin_) / kAmxRows * lines_ + at.line) * kRowsLine, kLine, kRowsLine};
+    return {slot(at) + at.row % kBlockRows * kBlockLines * kLine, kLine, kRowsLine};
   }
 
   AmxFetch fetch(const Place&, int64_t, int64_t) const { return {}; }  // a block is in L2
 
  private:
+  static constexpr int64_t kSlot = kBlockRows * kBlockLines * kLine;
+
+  std::byte* slot(const Place& at) const { return rows_ + at.line / kBlockLines % slots_ * kSlot; }
+
   const TransposedPanelProduct& p_;
-  int64_t lines_;
-  int64_t begin_ = 0;                // the block's first column
-  const std::byte* rows_ = nullptr;  // the block's: a tile's lines one after another
+  int64_t lines_, slots_;
+  std::byte* rows_;  // of a block: a tile's lines one after another; of all blocks of lines where other columns follow
 };
 
 // ---- y ----------------------------------------------------------------------------------------------------------
@@ -175,15 +179,13 @@ struct Finish {
   Y* y = nullptr;
   int64_t ldy = 0;
   Epilogue epilogue;  // with the tile's bias
-  int64_t rows_of_line = kAmxRows;
 
-  NMT_AMX [[gnu::always_inline]] void operator()(int64_t i) const {
+  NMT_AMX [[gnu::always_inline]] void operator()(int64_t begin, int64_t end) const {
     const Epilogue e = epilogue;
     const __m512 floor = floor_of(e);
     const auto low = static_cast<__mmask16>(lanes), high = static_cast<__mmask16>(lanes >> kLanes);
     const __m512 low_bias = bias_of(e, 0, low), high_bias = bias_of(e, kLanes, high);
-    const int64_t end = std::min(rows, (i + 1) * rows_of_line);
-    for (int64_t r = i * rows_of_line; r < end; ++r) {
+    for (int64_t r = begin; r < std::min(rows, end); ++r) {
       Y* const to = y + r * ldy;
       const float* from = sums + r * kAmxColumns;
       store(lanes, with_epilogue(e, floor, low_bias, _mm512_load_ps(from), low, to),
@@ -194,24 +196,23 @@ struct Finish {
 
 // ---- products -----------------------------------------------------------------------------------------------------
 
-// Of x's rows (Rows or Columns).
+// Of x's rows (RowsOfX or ColumnsOfX).
 template <class Y, class X>
 class Product {
  public:
   Product(const PanelProduct& p, X x)
       : p_(p), x_(x), lines_(divide_up(p.k, kLineElements)), panel_bytes_(cpu::panel_bytes(p.t, p.k)) {
     thread_local Scratch scratch;
-    const int64_t tiles = lines_ > kBlockLines ? kBlockRows * kBlockColumns / kSums : 2;
+    const int64_t tiles = lines_ > kBlockLines ? kBlockRows * kBlockColumns / kSums : 1;
     sums_ = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(tiles * kSums) * sizeof(float)));
   }
 
   NMT_AMX void multiply() {
     for (Place at{}; at.row < p_.m; at = after(at)) {
-      if (at.column == 0 && at.line == 0) x_.begin_block(at.row, std::min(at.row + kBlockRows, p_.m));
+      x_.begin_block(at);
       multiply_block(at);
     }
-    finish_.rows_of_line = kAmxRows;
-    finish_(0);
+    finish_(0, kAmxRows);
   }
 
  private:
@@ -232,9 +233,7 @@ class Product {
                   lines = std::min(kBlockLines, lines_ - at.line);
     const int64_t tiles = divide_up(rows, kAmxRows), halves = divide_up(columns, kAmxColumns);
     const bool last_lines = at.line + lines == lines_, all_lines = lines == lines_;
-    // Of the next block's columns this block's products fetch a part each: bytes beside each line.
     const bool other_columns = b(next) != b(at);
-    const int64_t b_bytes = other_columns ? round_up(kPanelLineBytes / 2 / tiles, kLine) : 0;
     const int64_t rows_of_line = divide_up(kAmxRows, lines), x_rows = divide_up(kAmxRows, halves);
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t row = at.row + tile * kAmxRows, tile_rows = std::min(kAmxRows, p_.m - row);
@@ -243,20 +242,19 @@ class Product {
       tiles_.configure(tile_rows);
       for (int64_t half = 0; half < halves; ++half) {
         const int64_t column = at.column + half * kAmxColumns;
-        float* const sums = sums_ + (all_lines ? turn_++ % 2 : half * (kBlockRows / kAmxRows) + tile) * kSums;
+        float* const sums = sums_ + (all_lines ? 0 : half * (kBlockRows / kAmxRows) + tile) * kSums;
         Y* const y = static_cast<Y*>(p_.y) + row * p_.ldy + column;
         AmxFetch fetch_y;
         const AmxFetch fetch_x = x_.fetch(next_rows, half * x_rows, std::min((half + 1) * x_rows, kAmxRows));
-        const std::byte* part = b(next) + half / 2 * panel_bytes_ + (half % 2 * tiles + tile) * lines * b_bytes;
-        const AmxFetch fetch_b{part, b_bytes, 1, 0, b_bytes};
+        const AmxFetch fetch_b =
+            other_columns ? part_of_half(half_panel(b(next), half, panel_bytes_), tile, tiles) : AmxFetch{};
         if (last_lines) {
           const auto row_bytes = static_cast<int64_t>(sizeof(Y)) * p_.ldy;
           fetch_y = {reinterpret_cast<const std::byte*>(y), rows_of_line * row_bytes, rows_of_line, row_bytes,
                      kAmxColumns * static_cast<int64_t>(sizeof(Y))};
         }
-        finish_.rows_of_line = rows_of_line;
         const auto meanwhile = [&](int64_t i) NMT_AMX __attribute__((always_inline)) {
-          finish_(i);
+          finish_(i * rows_of_line, (i + 1) * rows_of_line);
           fetch_x(i);
           fetch_b(i);
           fetch_y(i);
@@ -282,24 +280,23 @@ class Product {
   const PanelProduct& p_;
   X x_;
   int64_t lines_, panel_bytes_;
-  float* sums_;  // of the tiles of a block or, where a block has all lines, of two: one becomes y beside the other
+  float* sums_;  // of the tiles of a block or, where a block has all lines, of one
   AmxTiles tiles_;
   Finish<Y> finish_;
-  int64_t turn_ = 0;
 };
 
 }  // namespace
 
 void multiply_panels_by_amx(const PanelProduct& p) {
   if (p.ty == DType::kF32)
-    Product<float, Rows>(p, Rows(p)).multiply();
+    Product<float, RowsOfX>(p, RowsOfX(p)).multiply();
   else
-    Product<uint16_t, Rows>(p, Rows(p)).multiply();
+    Product<uint16_t, RowsOfX>(p, RowsOfX(p)).multiply();
 }
 
 void multiply_panels_by_amx(const TransposedPanelProduct& p) {
-  const PanelProduct rows{p.t, p.m, p.n, p.k, nullptr, p.b, DType::kF32, p.y, p.n, {.accumulate = p.accumulate}};
-  Product<float, Columns>(rows, Columns(p)).multiply();
+  const PanelProduct product{p.t, p.m, p.n, p.k, nullptr, p.b, DType::kF32, p.y, p.n, {.accumulate = p.accumulate}};
+  Product<float, ColumnsOfX>(product, ColumnsOfX(p)).multiply();
 }
 
 }  // namespace nmt::cpu

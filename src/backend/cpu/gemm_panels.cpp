@@ -46,6 +46,7 @@ using namespace avx512;
 // A block of a product, whose operands stay in L2: so many rows of x and steps of their sums and, where there are more
 // steps, columns of B.
 constexpr int64_t kBlockRows = 256, kBlockSteps = 512, kBlockColumns = 512;
+constexpr int64_t kStepBytes = 4;
 constexpr int64_t kAhead = 16, kAheadBytes = 2048;  // rows and bytes before they are copied: far enough for memory
 
 int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
@@ -327,6 +328,7 @@ void multiply_panels(const PanelProduct& p) {
 void multiply_panels(const TransposedPanelProduct& p) {
   check(p.t == DType::kF32 || (p.t == p.tx && !widens_bf16()), "columns of {} are copied as {}", name_of(p.tx),
         name_of(p.t));
+  check(p.k > 0 && p.k % elements_of_step(p.t) == 0 && p.rows <= p.k, "{} rows of {}", p.rows, p.k);
   if (p.t == DType::kBF16 && has_amx()) return multiply_panels_by_amx(p);
   std::byte* columns = thread_scratch(static_cast<size_t>(p.m * p.k) * size_of(p.t));
   columns_by_steps(p, columns);

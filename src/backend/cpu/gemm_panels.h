@@ -8,7 +8,8 @@
 
 // Products of float32 and of bf16 on processors with AVX-512, those of bf16 by AMX where there is AMX. oneDNN's are as
 // fast once their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and
-// read x by columns as well as by rows, so that gradients of weights need no transposed copy of it.
+// read x by columns as well as by rows, so that gradients of weights need no transposed copy of it (with AMX one of a
+// block, in L2).
 //
 // A step of a product's sum takes 4 bytes a row of x and a column of B: an element of float32, or two of bf16.
 namespace nmt::cpu {
@@ -20,8 +21,6 @@ bool has_panel_products(DType t, int64_t k);
 // instructions for pairs of bf16 are slower. AMD's have twice the rate of float32, Intel's half of it (measured on a
 // Xeon of family 6, model 207).
 bool widens_bf16();
-
-inline constexpr int64_t kStepBytes = 4;
 
 // Bytes of kPanel columns of B [k, n], step by step. Zeros fill up n to a multiple of kPanel, k until a column has
 // whole lines of 64 bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a. (products.cpp counts on these sizes
@@ -36,7 +35,7 @@ void pack_panels(DType tx, DType t, int64_t begin, int64_t end, int64_t k, int64
 // y [m, n] (kF32 or kBF16, row stride ldy) = the epilogue of x [m, k] * B; rows of x are without gaps.
 struct PanelProduct {
   DType t;
-  int64_t m, n, k;  // k positive, for kBF16 even
+  int64_t m, n, k;  // positive, k for kBF16 even
   const void* x;
   const std::byte* b;  // the panels of y's columns
   DType ty;
@@ -47,7 +46,7 @@ struct PanelProduct {
 void multiply_panels(const PanelProduct& p);
 
 // y [m, n] float32, without gaps, = or += x^T * B: x [rows, m] of dtype tx, which is t or kBF16, with the row stride
-// ldx; below its rows are zeros, up to k.
+// ldx; below its rows are zeros, up to k. m, n and k are positive, k for kBF16 even.
 struct TransposedPanelProduct {
   DType tx, t;
   int64_t m, n, k, rows;

@@ -56,78 +56,69 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* pa
     for (int v = 0; v < kVectors; ++v) _mm512_store_si512(to + r * kPanel + v * kLanes, sums[r][v]);
 }
 
-// What sums [rows, 64] of the panel that begins at `column` mean, to rows row .. of y.
-template <class Y>
-NMT_VNNI void finish(const VnniProduct& p, const int32_t* sums, int64_t row, int64_t rows, int64_t column) {
-  const Epilogue& e = p.epilogue;
-  const __m512 floor = floor_of(e);
-  for (int64_t first = column; first < std::min(column + kPanel, p.end); first += kLanes) {
-    const __mmask16 lanes = lanes_of(p.end - first);
-    const __m512 scale = load(lanes, p.scale + first), sum = load(lanes, p.sum + first);
-    const __m512 bias = bias_of(e, first - p.begin, lanes);
-    for (int64_t r = 0; r < rows; ++r) {
-      const RowScale& s = p.rows[row + r];
-      const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kPanel + first - column));
-      const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(integers, _mm512_set1_ps(s.step)), scale);
-      const __m512 all = _mm512_fmadd_ps(_mm512_set1_ps(s.low), sum, scaled);
-      Y* const to = static_cast<Y*>(p.y) + (row + r) * p.ldy + first - p.begin;
-      store(lanes, with_epilogue(e, floor, bias, all, lanes, to), to);
-    }
-  }
-}
-
-// What finish() does, of a tile of AMX, some rows beside each line of the tiles' next product.
-template <class Y>
+// What sums [rows, kColumns] mean becomes the elements of y at row and column.
+template <class Y, int64_t kColumns>
 struct Finish {
   const VnniProduct& p;
-  int64_t rows_of_line;
-  const int32_t* sums = nullptr;
+  const int32_t* sums;
   int64_t row = 0, rows = 0, column = 0;
 
-  NMT_AMX [[gnu::always_inline]] void operator()(int64_t i) const {
+  // Those of the rows [begin, end) that there are.
+  NMT_VNNI [[gnu::always_inline]] inline void operator()(int64_t begin, int64_t end) const {
     const Epilogue e = p.epilogue;
     const __m512 floor = floor_of(e);
-    const int64_t end = std::min(rows, (i + 1) * rows_of_line);
-    for (int64_t r = i * rows_of_line; r < end; ++r) {
-      const RowScale& s = p.rows[row + r];
-      const __m512 step = _mm512_set1_ps(s.step), low = _mm512_set1_ps(s.low);
-#pragma GCC unroll 2
-      for (int64_t v = 0; v < kAmxColumns; v += kLanes) {
-        const int64_t first = column + v;
-        const __mmask16 lanes = lanes_of(p.end - first);
-        const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kAmxColumns + v));
-        const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(integers, step), load(lanes, p.scale + first));
-        const __m512 all = _mm512_fmadd_ps(low, load(lanes, p.sum + first), scaled);
+    for (int64_t first = column; first < std::min(column + kColumns, p.end); first += kLanes) {
+      const __mmask16 lanes = lanes_of(p.end - first);
+      const __m512 scale = load(lanes, p.scale + first), sum = load(lanes, p.sum + first);
+      const __m512 bias = bias_of(e, first - p.begin, lanes);
+      for (int64_t r = begin; r < std::min(rows, end); ++r) {
+        const RowScale& s = p.rows[row + r];
+        const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kColumns + first - column));
+        const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(integers, _mm512_set1_ps(s.step)), scale);
+        const __m512 all = _mm512_fmadd_ps(_mm512_set1_ps(s.low), sum, scaled);
         Y* const to = static_cast<Y*>(p.y) + (row + r) * p.ldy + first - p.begin;
-        store(lanes, with_epilogue(e, floor, bias_of(e, first - p.begin, lanes), all, lanes, to), to);
+        store(lanes, with_epilogue(e, floor, bias, all, lanes, to), to);
       }
     }
   }
 };
 
-// All rows by half a panel, which stays in the nearest cache, then by the next half: B is read from memory once, and
-// all tiles' products together fetch the next half of it.
+template <class Y>
+NMT_VNNI void multiply_by_vnni(const VnniProduct& p) {
+  static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
+                                           multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
+  const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = vnni_panel_bytes(p.k);
+  alignas(kLine) int32_t sums[kTileRows * kPanel];
+  for (int64_t column = p.begin; column < p.end; column += kPanel) {
+    const std::byte* panel = p.packed + column / kPanel * panel_bytes;
+    for (int64_t row = 0; row < p.m; row += kTileRows) {
+      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
+      kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, divide_up(p.k, 4), panel, sums);
+      Finish<Y, kPanel>{p, sums, row, rows, column}(0, rows);
+    }
+  }
+}
+
+// All rows by half a panel, which stays in the nearest cache where it is short enough, then by the next half: B is read
+// from memory once, and all tiles' products together fetch the next half of it.
 template <class Y>
 NMT_AMX void multiply_by_amx(const VnniProduct& p) {
   const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = vnni_panel_bytes(p.k), lines = divide_up(p.k, kLine);
   const int64_t halves = divide_up(p.end - p.begin, kAmxColumns), row_tiles = divide_up(p.m, kAmxRows);
   const auto* const q = reinterpret_cast<const std::byte*>(p.q);
   const std::byte* const b = p.packed + p.begin / kPanel * panel_bytes;
-  alignas(kLine) int32_t sums[2][kAmxRows * kAmxColumns];  // one tile's become y beside the other's
+  const int64_t rows_of_line = divide_up(kAmxRows, lines);
+  alignas(kLine) int32_t sums[kAmxRows * kAmxColumns];
   AmxTiles tiles;
-  Finish<Y> finish{.p = p, .rows_of_line = divide_up(kAmxRows, lines)};
+  Finish<Y, kAmxColumns> finish{.p = p, .sums = sums};  // of a tile, beside the next
   for (int64_t half = 0; half < halves; ++half)
     for (int64_t tile = 0; tile < row_tiles; ++tile) {
       const int64_t row = tile * kAmxRows, rows = std::min(kAmxRows, p.m - row);
-      AmxFetch next_b;
-      if (half + 1 < halves) {
-        const int64_t begin = kAmxTile * tile / row_tiles, end = kAmxTile * (tile + 1) / row_tiles;
-        next_b = {half_panel(b, half + 1, panel_bytes) + begin * kPanelStepBytes, kPanelLineBytes, end - begin,
-                  kPanelStepBytes, kPanelStepBytes / 2};
-      }
+      const AmxFetch next_b =
+          half + 1 < halves ? part_of_half(half_panel(b, half + 1, panel_bytes), tile, row_tiles) : AmxFetch{};
       tiles.configure(rows);
       const auto meanwhile = [&](int64_t i) NMT_AMX __attribute__((always_inline)) {
-        finish(i);
+        finish(i * rows_of_line, (i + 1) * rows_of_line);
         next_b(i);
       };
       tiles.multiply<true, AmxStays::kB>({.lines = lines,
@@ -136,15 +127,13 @@ NMT_AMX void multiply_by_amx(const VnniProduct& p) {
                                           .line_bytes = kLine,
                                           .b = half_panel(b, half, panel_bytes),
                                           .add = false,
-                                          .sums = sums[tile % 2]},
+                                          .sums = sums},
                                          meanwhile);
-      finish.sums = sums[tile % 2];
       finish.row = row;
       finish.rows = rows;
       finish.column = p.begin + half * kAmxColumns;
     }
-  finish.rows_of_line = kAmxRows;
-  finish(0);
+  finish(0, kAmxRows);
 }
 
 }  // namespace
@@ -172,19 +161,7 @@ void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte
 void vnni_multiply(const VnniProduct& p) {
   check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
   if (has_amx() && p.k > 0) return p.ty == DType::kF32 ? multiply_by_amx<float>(p) : multiply_by_amx<uint16_t>(p);
-  static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
-                                           multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
-  const auto finish_tile = p.ty == DType::kF32 ? finish<float> : finish<uint16_t>;
-  const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = vnni_panel_bytes(p.k);
-  alignas(kLine) int32_t sums[kTileRows * kPanel];
-  for (int64_t column = p.begin; column < p.end; column += kPanel) {
-    const std::byte* panel = p.packed + column / kPanel * panel_bytes;
-    for (int64_t row = 0; row < p.m; row += kTileRows) {
-      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
-      kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, divide_up(p.k, 4), panel, sums);
-      finish_tile(p, sums, row, rows, column);
-    }
-  }
+  return p.ty == DType::kF32 ? multiply_by_vnni<float>(p) : multiply_by_vnni<uint16_t>(p);
 }
 
 }  // namespace nmt::cpu

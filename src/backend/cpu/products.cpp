@@ -251,6 +251,7 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
                             void* y, int64_t ldy, const Epilogue& e) const {
   check(kind_ != Kind::kVnni, "products of bytes have scales");
   const int64_t n = end - begin;
+  if (m == 0 || n == 0) return;
   const bool partial = n != n_;
   check(!partial || has_panels(), "a layout without panels");
   if (kind_ == Kind::kPanels && k_ > 0) {
@@ -267,7 +268,7 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
     for (int64_t r = 0; r < m; ++r) std::memcpy(row_of_y(r), row_of_tile(r), bytes(n, ty));
     return;
   }
-  if (n == 0 || k_ == 0) return multiply_nothing(m, n, ty, y, e);
+  if (k_ == 0) return multiply_nothing(m, n, ty, y, e);
   const auto layout = partial ? dnnl::memory::desc({k_, n}, onednn_type(t_), product_->panel) : product_->w;
   const void* b = packed + offset_of(begin);
   for (int64_t row = 0; row < m; row += kRowBlock) {
@@ -295,6 +296,7 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
 void PackedLayout::multiply_transposed(DType tx, int64_t rows, int64_t m, const void* x, int64_t ldx,
                                        const std::byte* packed, float* y, bool accumulate) const {
   check(t_ == type_of_copies(tx), "columns of {} in a layout of {}", name_of(tx), name_of(t_));
+  if (m == 0 || n_ == 0) return;
   if (kind_ == Kind::kPanels) return multiply_panels({tx, t_, m, n_, k_, rows, x, ldx, packed, y, accumulate});
   std::byte* columns = thread_scratch(static_cast<size_t>(m * k_) * size_of(t_));
   transpose(t_, rows, m, x, ldx, columns, k_);

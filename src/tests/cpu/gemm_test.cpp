@@ -240,7 +240,8 @@ TEST_CASE("products read and write nothing past the ends of x and y", "[gemm]") 
 
 TEST_CASE("products of nothing", "[gemm]") {
   for (const DType t : compute_types())
-    for (const Size& size : {Size{0, 7, 5}, Size{7, 0, 5}, Size{0, 0, 0}, Size{7, 5, 0}, Size{1, 600, 0}}) {
+    for (const Size& size :
+         {Size{0, 7, 5}, Size{7, 0, 5}, Size{0, 7, 6}, Size{7, 0, 6}, Size{0, 0, 0}, Size{7, 5, 0}, Size{1, 600, 0}}) {
       Product(t, t, size, false, false, false, false).check();  // k = 0: zeros
       Product(t, t, size, true, false, false, true).check();
       Product(t, t, size, false, true, true, false).check();
@@ -275,9 +276,9 @@ TEST_CASE("a packed matrix is packed anew", "[gemm]") {
 }
 
 TEST_CASE("gradients of weights", "[gemm]") {
-  const Size sizes[] = {{0, 7, 5},     {1, 1, 1},      {7, 33, 65},   {64, 16, 16},   {65, 7, 33},
-                        {33, 1, 7},    {9, 300, 65},   {70, 65, 270}, {1024, 5, 9},   {4200, 300, 3},
-                        {1030, 33, 7}, {2100, 17, 33}, {5, 1030, 3},  {70, 260, 300}, {1025, 66, 1000}};
+  const Size sizes[] = {{0, 7, 5},    {1, 1, 1},      {7, 33, 65},      {64, 16, 16},   {65, 7, 33},   {33, 1, 7},
+                        {9, 300, 65}, {70, 65, 270},  {1024, 5, 9},     {4200, 300, 3}, {1030, 33, 7}, {2100, 17, 33},
+                        {5, 1030, 3}, {70, 260, 300}, {1025, 66, 1000}, {600, 1030, 70}};
   for (const DType t : compute_types())
     for (const auto& [m, n, k] : sizes) {
       INFO(name_of(t) << " dy [" << m << ", " << n << "], x [" << m << ", " << k << "]");
