@@ -143,11 +143,6 @@ void register_typed(DType t) {
   binary("add", cpu::add);
   binary("multiply", cpu::multiply);
   bench(name("column_sums"), streams(1), [=] { cpu::column_sums(t, {0, kRows}, kWidth, tensor(t, 0), dbias.data()); });
-  for (const int64_t width : {kWidth, int64_t{2048}}) {
-    const int64_t height = kElements / width;
-    bench(name("transpose") + "/" + std::to_string(height) + "x" + std::to_string(width), streams(2),
-          [=] { cpu::transpose(t, height, width, tensor(t, 0), width, tensor(t, 1), height); });
-  }
 }
 
 void register_others() {
@@ -159,6 +154,11 @@ void register_others() {
         [] { cpu::convert(DType::kF32, floats(0).data(), DType::kBF16, tensor(DType::kBF16, 1), kElements); });
   bench("convert/bf16_to_f32", {kElements, 6 * kElements},
         [] { cpu::convert(DType::kBF16, tensor(DType::kBF16, 0), DType::kF32, floats(1).data(), kElements); });
+  for (const int64_t width : {kWidth, int64_t{2048}}) {
+    const int64_t height = kElements / width;
+    bench("transpose/" + std::to_string(height) + "x" + std::to_string(width), {kElements, 8 * kElements},
+          [=] { cpu::transpose(height, width, floats(0).data(), width, floats(1).data(), height); });
+  }
   bench("add_f32", {kElements, 12 * kElements}, [] { cpu::add_f32(0, kElements, floats(0).data(), floats(1).data()); });
   const Adam adam{.rate = 1e-4f,
                   .beta1 = 0.9f,

@@ -116,8 +116,8 @@ HWY_INLINE void store_rows(const float* from, int64_t rows, int64_t width, float
 HWY_INLINE void transpose_rows(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
                                int64_t to_row) {
   for (int64_t r = 0; r < rows; r += kLanes) {
-    for (int64_t c = 0; c < columns; c += TransposeTile<float>::kColumns)
-      TransposeTile<float>::transpose(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
+    for (int64_t c = 0; c < columns; c += TransposeTile::kColumns)
+      TransposeTile::transpose(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
   }
 }
 

@@ -36,47 +36,36 @@ void convert(DType from, const void* x, DType to, void* y, int64_t n) {
 }
 
 // ---- transpose --------------------------------------------------------------------------------------------------
-template <class T>
-HWY_INLINE void transpose_elements(int64_t rows, int64_t columns, const T* x, int64_t ldx, T* y, int64_t ldy) {
+HWY_INLINE void transpose_elements(int64_t rows, int64_t columns, const float* x, int64_t ldx, float* y, int64_t ldy) {
   for (int64_t c = 0; c < columns; ++c) {
     for (int64_t r = 0; r < rows; ++r) y[c * ldy + r] = x[r * ldx + c];
   }
 }
 
-template <class T>
-HWY_INLINE void transpose_blocks(int64_t rows, int64_t columns, const T* x, int64_t ldx, T* y, int64_t ldy) {
+void transpose(int64_t rows, int64_t columns, const float* x, int64_t ldx, float* y, int64_t ldy) {
   // The tiles walk down 256 rows, then go to the next columns: few columns of y are written at a time, in long runs,
   // and the cache still holds the block's lines of x when their next columns are read.
   constexpr int64_t kBlock = 256;
-  constexpr int64_t kLine = 64 / sizeof(T), kTilesOfLine = kLine / TransposeTile<T>::kColumns;
-  const int64_t step = TransposeTile<T>::rows();
+  constexpr int64_t kLine = 64 / sizeof(float), kTilesOfLine = kLine / TransposeTile::kColumns;
+  const int64_t step = TransposeTile::rows();
   const int64_t whole_rows = rows / step * step;
-  const int64_t whole_columns = columns / TransposeTile<T>::kColumns * TransposeTile<T>::kColumns;
+  const int64_t whole_columns = columns / TransposeTile::kColumns * TransposeTile::kColumns;
   for (int64_t begin = 0; begin < whole_rows; begin += kBlock) {
     const int64_t end = std::min(begin + kBlock, whole_rows);
-    for (int64_t c = 0; c < whole_columns; c += TransposeTile<T>::kColumns) {
+    for (int64_t c = 0; c < whole_columns; c += TransposeTile::kColumns) {
       // A part of what the line's tiles read of the next lines, or of the next block's first.
       const int64_t line = c / kLine * kLine + kLine;
-      const T* next = line < columns ? x + line : x + kBlock * ldx;
-      const int64_t part = step / kTilesOfLine, skip = c % kLine / TransposeTile<T>::kColumns * part;
+      const float* next = line < columns ? x + line : x + kBlock * ldx;
+      const int64_t part = step / kTilesOfLine, skip = c % kLine / TransposeTile::kColumns * part;
       for (int64_t r = begin; r < end; r += step) {
         for (int64_t i = 0; i < part; ++i) hwy::Prefetch(next + (r + skip + i) * ldx);
-        TransposeTile<T>::transpose(x + r * ldx + c, ldx, y + c * ldy + r, ldy);
+        TransposeTile::transpose(x + r * ldx + c, ldx, y + c * ldy + r, ldy);
       }
     }
     transpose_elements(end - begin, columns - whole_columns, x + begin * ldx + whole_columns, ldx,
                        y + whole_columns * ldy + begin, ldy);
   }
   transpose_elements(rows - whole_rows, columns, x + whole_rows * ldx, ldx, y + whole_rows, ldy);
-}
-
-void transpose(DType t, int64_t rows, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy) {
-  const auto move = [&](auto bits) {
-    using T = decltype(bits);
-    transpose_blocks(rows, columns, static_cast<const T*>(x), ldx, static_cast<T*>(y), ldy);
-  };
-  check(size_of(t) == 4 || size_of(t) == 2, "transpose of {}", name_of(t));
-  size_of(t) == 4 ? move(uint32_t{}) : move(uint16_t{});
 }
 
 }  // namespace nmt::cpu::HWY_NAMESPACE
@@ -92,8 +81,8 @@ void convert(DType from, const void* x, DType to, void* y, int64_t n) {
   HWY_DYNAMIC_DISPATCH(convert)(from, x, to, y, n);
 }
 
-void transpose(DType t, int64_t rows, int64_t columns, const void* x, int64_t ldx, void* y, int64_t ldy) {
-  HWY_DYNAMIC_DISPATCH(transpose)(t, rows, columns, x, ldx, y, ldy);
+void transpose(int64_t rows, int64_t columns, const float* x, int64_t ldx, float* y, int64_t ldy) {
+  HWY_DYNAMIC_DISPATCH(transpose)(rows, columns, x, ldx, y, ldy);
 }
 
 }  // namespace nmt::cpu

@@ -299,7 +299,8 @@ void PackedLayout::multiply_transposed(DType tx, int64_t rows, int64_t m, const 
   if (m == 0 || n_ == 0) return;
   if (kind_ == Kind::kPanels) return multiply_panels({tx, t_, m, n_, k_, rows, x, ldx, packed, y, accumulate});
   std::byte* columns = thread_scratch(static_cast<size_t>(m * k_) * size_of(t_));
-  transpose(t_, rows, m, x, ldx, columns, k_);
+  check(t_ == DType::kF32, "columns of {} without panels", name_of(t_));
+  transpose(rows, m, static_cast<const float*>(x), ldx, reinterpret_cast<float*>(columns), k_);
   for (int64_t r = 0; r < m; ++r)
     std::memset(offset(columns, r * k_ + rows, t_), 0, static_cast<size_t>(k_ - rows) * size_of(t_));
   multiply(0, n_, m, columns, packed, DType::kF32, y, n_, {.accumulate = accumulate});

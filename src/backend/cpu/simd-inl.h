@@ -213,17 +213,15 @@ HWY_INLINE float max(D d, const T* x, int64_t n) {
 // A tile of N rows (one vector of y) and C columns (one 128-bit block of x): the blocks of rows i, i + C, i + 2 C ...
 // make vector i; log2 C rounds of a perfect shuffle, interleaving vector i with vector i + C / 2, then transpose every
 // block.
-template <class T>
 class TransposeTile {
  public:
-  using D = hn::ScalableTag<T>;
-  static constexpr int64_t kColumns = 16 / sizeof(T);
+  static constexpr int64_t kColumns = 16 / sizeof(float);
 
-  static int64_t rows() { return static_cast<int64_t>(hn::Lanes(D())); }
+  static int64_t rows() { return static_cast<int64_t>(hn::Lanes(DF())); }
 
-  static HWY_INLINE void transpose(const T* x, int64_t ldx, T* y, int64_t ldy) {
-    const D d;
-    hn::Vec<D> a[kColumns], b[kColumns];
+  static HWY_INLINE void transpose(const float* x, int64_t ldx, float* y, int64_t ldy) {
+    const DF d;
+    hn::Vec<DF> a[kColumns], b[kColumns];
     for (int64_t i = 0; i < kColumns; ++i) a[i] = gather(d, x + i * ldx, ldx);
     for (int64_t columns = kColumns; columns > 1; columns /= 2) {
       for (int64_t i = 0; i < kColumns / 2; ++i) {
@@ -238,7 +236,7 @@ class TransposeTile {
  private:
   // The 128-bit blocks at x, x + C ldx, x + 2 C ldx ... as one vector.
   template <class DV>
-  static HWY_INLINE hn::Vec<DV> gather(DV d, const T* x, int64_t ldx) {
+  static HWY_INLINE hn::Vec<DV> gather(DV d, const float* x, int64_t ldx) {
     if constexpr (hn::MaxLanes(DV()) <= kColumns) {
       return hn::LoadU(d, x);
     } else {
