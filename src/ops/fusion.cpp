@@ -28,7 +28,7 @@ bool fuse_bias(Graph& g, int32_t n) {
   if (node.op.as<Add>() == nullptr) return false;
   const Value product = node.inputs[0], bias = node.inputs[1];
   const Linear* linear = producer<Linear>(g, product);
-  if (linear == nullptr || linear->bias || linear->relu || linear->addend) return false;
+  if (linear == nullptr || *linear != Linear{}) return false;
   if (!node_at(g, bias.node).parameter || g.spec(bias).shape.rank() != 1) return false;
   Linear fused = *linear;
   fused.bias = true;
@@ -41,7 +41,7 @@ bool fuse_relu(Graph& g, int32_t n) {
   if (unary == nullptr || unary->kind != UnaryKind::kRelu) return false;
   const Value product = node_at(g, n).inputs[0];
   const Linear* linear = producer<Linear>(g, product);
-  if (linear == nullptr || linear->relu || linear->addend) return false;
+  if (linear == nullptr || *linear != Linear{.bias = linear->bias}) return false;
   Linear fused = *linear;
   fused.relu = true;
   g.rewrite(n, fused, node_at(g, product.node).inputs);
@@ -55,13 +55,25 @@ bool fuse_addend(Graph& g, int32_t n) {
   for (const size_t side : {1u, 0u}) {
     const Value product = node.inputs[side], other = node.inputs[1 - side];
     const Linear* linear = producer<Linear>(g, product);
-    if (linear == nullptr || !linear->transposed || linear->bias || linear->relu || linear->addend) continue;
+    if (linear == nullptr || *linear != Linear{.transposed = true}) continue;
     Linear fused = *linear;
     fused.addend = true;
     g.rewrite(n, fused, {input_of(g, product, 0), input_of(g, product, 1), other});
     return true;
   }
   return false;
+}
+
+bool fuse_relu_gradient(Graph& g, int32_t n) {
+  const UnaryGradient* gradient = node_at(g, n).op.as<UnaryGradient>();
+  if (gradient == nullptr || gradient->kind != UnaryKind::kRelu) return false;
+  const Value output = node_at(g, n).inputs[0], product = node_at(g, n).inputs[1];
+  const Linear* linear = producer<Linear>(g, product);
+  if (linear == nullptr || *linear != Linear{.transposed = true}) return false;
+  Linear fused = *linear;
+  fused.relu_output = true;
+  g.rewrite(n, fused, {input_of(g, product, 0), input_of(g, product, 1), output});
+  return true;
 }
 
 bool fuse_residual_norm(Graph& g, int32_t n) {
@@ -148,7 +160,7 @@ bool fuse_cross_entropy(Graph& g, int32_t n) {
   return true;
 }
 
-constexpr FusionRule kRules[] = {fuse_bias,          fuse_relu,      fuse_addend,
+constexpr FusionRule kRules[] = {fuse_bias,          fuse_relu,      fuse_addend,       fuse_relu_gradient,
                                  fuse_residual_norm, fuse_attention, fuse_cross_entropy};
 
 }  // namespace

@@ -14,7 +14,7 @@ Expr linear(Expr x, Expr w, Expr bias) {
 }
 
 std::vector<Spec> Linear::infer(std::span<const Spec> in) const {
-  check(in.size() == 2u + bias + addend, "linear: {} inputs", in.size());
+  check(in.size() == 2u + bias + addend + relu_output, "linear: {} inputs", in.size());
   const Shape &x = in[0].shape, &w = in[1].shape;
   check(x.rank() >= 1 && w.rank() == 2 && x.dim(-1) == w[transposed ? 0 : 1], "linear: x {} and weight {}{} do not fit",
         x.str(), w.str(), transposed ? " (transposed)" : "");
@@ -25,12 +25,13 @@ std::vector<Spec> Linear::infer(std::span<const Spec> in) const {
   if (bias)
     check(in[2].shape == Shape{y.shape.dim(-1)} && in[2].dtype == DType::kF32, "linear: bias {} for an output {}",
           in[2].shape.str(), y.shape.str());
-  if (addend) check(in.back() == y, "linear: addend {} for an output {}", in.back().shape.str(), y.shape.str());
+  if (in_place() >= 0)
+    check(in.back() == y, "linear: {} of the last input for an output {}", in.back().shape.str(), y.shape.str());
   return {y};
 }
 
 void Linear::backward(Backprop& b) const {
-  check(!transposed && !addend, "linear: the gradient of a gradient is not taken");
+  check(!transposed && !addend && !relu_output, "linear: the gradient of a gradient is not taken");
   Expr g = b.gradient();
   if (relu) g = relu_gradient(b.output(0), g);
   if (b.wants(1)) b.graph().append(LinearWeightGradient{}, {g, b.input(0)}, {b.sink(1)});
@@ -41,9 +42,13 @@ void Linear::backward(Backprop& b) const {
 void Linear::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &y = l.out[0];
   const auto& w = l.runtime.packed(l.in[1], x.dtype(), transposed);
-  if (addend && l.in.back().data != y.data) std::copy_n(l.in.back().as<std::byte>(), y.spec.bytes(), y.as<std::byte>());
+  if (in_place() >= 0 && l.in.back().data != y.data)
+    std::copy_n(l.in.back().as<std::byte>(), y.spec.bytes(), y.as<std::byte>());
   cpu::multiply(l.runtime.pool(), w, x.shape().rows(), x.dtype(), x.data, y.dtype(), y.data,
-                {bias ? l.in[2].as<float>() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, addend});
+                {bias ? l.in[2].as<float>() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone,
+                 addend        ? cpu::Held::kAddend
+                 : relu_output ? cpu::Held::kRelu
+                               : cpu::Held::kNothing});
 }
 
 std::vector<Spec> LinearWeightGradient::infer(std::span<const Spec> in) const {

@@ -17,13 +17,16 @@ struct Linear {
   bool transposed = false;  // x * w instead of x * w^T: the gradient of a layer's input
   bool bias = false;        // input 2
   bool relu = false;        // after the bias
-  bool addend = false;      // the last input is added to the product (its memory is taken over where it dies)
+  // The last input, whose memory is taken over where it dies, is added to the product, or is the output of ReLU, of
+  // which the product becomes the gradient: 0 where the output is not positive. Not both.
+  bool addend = false, relu_output = false;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
-  int in_place() const { return addend ? 2 + bias : -1; }
+  int64_t cuda_scratch(std::span<const Spec> in) const;
+  int in_place() const { return addend || relu_output ? 2 + bias : -1; }
   double flops(std::span<const Tensor> in) const {
     return 2.0 * static_cast<double>(in[0].elements()) * static_cast<double>(in[1].shape()[transposed ? 1 : 0]);
   }

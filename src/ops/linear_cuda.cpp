@@ -1,7 +1,11 @@
+#include "backend/cuda/kernels.h"
 #include "graph/backend_cuda.h"
 #include "ops/linear.h"
 
 namespace nmt {
+
+// The product, where the ReLU's output may be in y's place.
+int64_t Linear::cuda_scratch(std::span<const Spec> in) const { return relu_output ? in.back().bytes() : 0; }
 
 void Linear::cuda(const Launch& l) const {
   const Tensor &x = l.in[0], &w = l.in[1], &y = l.out[0];
@@ -16,7 +20,10 @@ void Linear::cuda(const Launch& l) const {
                                .accumulate = addend,
                                .bias = bias ? backend.weight(l.in[2], y.dtype()) : nullptr,
                                .activation = relu ? cuda::Activation::kRelu : cuda::Activation::kNone},
-                              x.data, backend.weight(w, x.dtype()), y.data);
+                              x.data, backend.weight(w, x.dtype()), relu_output ? l.scratch : y.data);
+  if (relu_output)
+    cuda::apply_backward(backend.stream(), y.dtype(), cuda::Function::kRelu, y.elements(), l.in.back().data, l.scratch,
+                         y.data);
 }
 
 void LinearWeightGradient::cuda(const Launch& l) const {

@@ -59,8 +59,11 @@ template <class Y>
 NMT_AVX512 [[gnu::always_inline]] inline __m512 with_epilogue(const Epilogue& e, __m512 floor, __m512 bias, __m512 sums,
                                                               __mmask16 lanes, const Y* y) {
   __m512 v = _mm512_add_ps(sums, bias);
-  if (e.accumulate) v = _mm512_add_ps(v, load(lanes, y));
-  return _mm512_max_ps(floor, v);  // where one is NaN, the second
+  if (e.held == Held::kAddend) v = _mm512_add_ps(v, load(lanes, y));
+  v = _mm512_max_ps(floor, v);  // where one is NaN, the second
+  if (e.held == Held::kRelu)
+    v = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(load(lanes, y), _mm512_setzero_ps(), _CMP_GT_OQ), v);
+  return v;
 }
 
 // For addresses that may lie past the end: into the nearest cache, or the second.

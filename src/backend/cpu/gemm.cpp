@@ -50,7 +50,7 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, cons
     const int64_t begin = task % parts * columns, first = task / parts * rows;
     b.layout().multiply(begin, std::min(begin + columns, n), std::min(rows, m - first), offset(x, first * k, t),
                         b.data(), ty, offset(y, first * n + begin, ty), n,
-                        {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.accumulate});
+                        {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.held});
   });
 }
 

@@ -295,7 +295,8 @@ void multiply_panels_by_amx(const PanelProduct& p) {
 }
 
 void multiply_panels_by_amx(const TransposedPanelProduct& p) {
-  const PanelProduct product{p.t, p.m, p.n, p.k, nullptr, p.b, DType::kF32, p.y, p.n, {.accumulate = p.accumulate}};
+  const PanelProduct product{p.t, p.m,         p.n, p.k, nullptr,
+                             p.b, DType::kF32, p.y, p.n, {.held = p.accumulate ? Held::kAddend : Held::kNothing}};
   Product<float, ColumnsOfX>(product, ColumnsOfX(p)).multiply();
 }
 

@@ -38,8 +38,8 @@ void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t
   const int64_t width = end - begin;
   auto* sums = reinterpret_cast<int32_t*>(thread_scratch(static_cast<size_t>(m * width) * sizeof(int32_t)));
   b.layout().multiply(begin, end, m, x.q, b.data(), DType::kI32, sums, width);
-  dequantise(ty, m, width, sums, x.scales, scale + begin, sum + begin, e.bias, e.activation == Activation::kRelu,
-             e.accumulate, y, ldy);
+  dequantise(ty, m, width, sums, x.scales, scale + begin, sum + begin, e.bias, e.activation == Activation::kRelu, y,
+             ldy);
 }
 
 }  // namespace
@@ -72,6 +72,7 @@ void quantise_int8(ThreadPool* pool, const PackedMatrix& b, int64_t m, DType tx,
 
 void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, const void* x, DType ty, void* y,
                    const Epilogue& e) {
+  check(e.held == Held::kNothing, "int8 weights have no gradients");
   thread_local AlignedVector<uint8_t> bytes;  // the caller's
   thread_local std::vector<RowScale> scales;
   quantise_int8(&pool, b, m, tx, x, bytes, scales);
@@ -85,8 +86,7 @@ void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx,
   pool.parallel_for(parts * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
     const int64_t column = task % parts * columns, row = task / parts * rows;
     multiply_columns(b, column, std::min(column + columns, n), std::min(rows, m - row), all.from(row, b), ty,
-                     offset(y, row * n + column, ty), n,
-                     {e.bias == nullptr ? nullptr : e.bias + column, e.activation, e.accumulate});
+                     offset(y, row * n + column, ty), n, {e.bias == nullptr ? nullptr : e.bias + column, e.activation});
   });
 }
 

@@ -332,7 +332,18 @@ void multiply_panels(const TransposedPanelProduct& p) {
   if (p.t == DType::kBF16 && has_amx()) return multiply_panels_by_amx(p);
   std::byte* columns = thread_scratch(static_cast<size_t>(p.m * p.k) * size_of(p.t));
   columns_by_steps(p, columns);
-  multiply_steps({{p.t, p.m, p.n, p.k, columns, p.b, DType::kF32, p.y, p.n, {.accumulate = p.accumulate}}, 1, p.m});
+  multiply_steps({{p.t,
+                   p.m,
+                   p.n,
+                   p.k,
+                   columns,
+                   p.b,
+                   DType::kF32,
+                   p.y,
+                   p.n,
+                   {.held = p.accumulate ? Held::kAddend : Held::kNothing}},
+                  1,
+                  p.m});
 }
 
 void pack_panels(DType tx, DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,

@@ -135,10 +135,10 @@ void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x,
 // Columns of a weight as integers: w[n][k] is near scale * q[n][k], q from -127 to 127; sum = scale * sum_k q[n][k].
 void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float* scale, float* sum);
 
-// y[r][c] = activation(sums[r][c] * rows[r].step * scale[c] + rows[r].low * sum[c] + bias[c]), or, with `accumulate`,
-// that much more (before the activation). sums: [count, width] without gaps, y: of dtype t with the row stride ldy.
+// y[r][c] = activation(sums[r][c] * rows[r].step * scale[c] + rows[r].low * sum[c] + bias[c]). sums: [count, width]
+// without gaps, y: of dtype t with the row stride ldy.
 void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, const RowScale* rows, const float* scale,
-                const float* sum, const float* bias, bool relu, bool accumulate, void* y, int64_t ldy);
+                const float* sum, const float* bias, bool relu, void* y, int64_t ldy);
 
 // ---- attention ----------------------------------------------------------------------------------------------------
 // Attention of some items. One is a (sentence, head): item = sentence * heads + head; an item's cost varies with its

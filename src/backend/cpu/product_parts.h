@@ -10,10 +10,17 @@ inline constexpr int64_t kLine = 64;   // bytes of a line of the cache
 
 enum class Activation : uint8_t { kNone, kRelu };
 
+// What the elements that y holds before are to the product.
+enum class Held : uint8_t {
+  kNothing,
+  kAddend,  // y += product
+  kRelu,    // the output of ReLU, and the product is its gradient: y = y > 0 ? product : 0
+};
+
 struct Epilogue {
   const float* bias = nullptr;  // [N], added to each row
   Activation activation = Activation::kNone;
-  bool accumulate = false;  // y += instead of y =
+  Held held = Held::kNothing;
 };
 
 }  // namespace nmt::cpu

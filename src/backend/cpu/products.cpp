@@ -153,7 +153,7 @@ void execute(const OneDnnProduct& product, const void* x, const void* w, void* y
 
 Key packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, const Epilogue& e, bool partial) {
   const bool relu = e.activation == Activation::kRelu;
-  return {m, n, k, k, 1, 0, 0, t, ty, e.bias != nullptr, relu, e.accumulate, partial};
+  return {m, n, k, k, 1, 0, 0, t, ty, e.bias != nullptr, relu, e.held == Held::kAddend, partial};
 }
 
 DType type_of_copies(DType t) { return t == DType::kBF16 && widens_bf16() ? DType::kF32 : t; }
@@ -235,7 +235,7 @@ void multiply_nothing(int64_t m, int64_t n, DType ty, void* y, const Epilogue& e
   for (int64_t r = 0; r < m; ++r) {
     void* to = offset(y, r * n, ty);
     std::ranges::fill(row, 0.f);
-    if (e.accumulate) convert(ty, to, DType::kF32, row.data(), n);
+    if (e.held == Held::kAddend) convert(ty, to, DType::kF32, row.data(), n);
     if (e.bias != nullptr) add_f32(0, n, e.bias, row.data());
     if (e.activation == Activation::kRelu) relu(DType::kF32, 0, n, row.data(), row.data());
     convert(DType::kF32, row.data(), ty, to, n);
@@ -258,14 +258,20 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
     return multiply_panels({t_, m, n, k_, x, packed + offset_of(begin), ty, y, ldy, e});
   }
   const auto bytes = [](int64_t count, DType t) { return static_cast<size_t>(count) * size_of(t); };
-  if (n != ldy) {
+  if (n != ldy || e.held == Held::kRelu) {
     std::byte* tile = thread_scratch(bytes(m * n, ty));
     const auto row_of_y = [&](int64_t r) { return offset(y, r * ldy, ty); };
     const auto row_of_tile = [&](int64_t r) { return offset(tile, r * n, ty); };
-    if (e.accumulate)
+    if (e.held == Held::kAddend)
       for (int64_t r = 0; r < m; ++r) std::memcpy(row_of_tile(r), row_of_y(r), bytes(n, ty));
-    multiply(begin, end, m, x, packed, ty, tile, n, e);
-    for (int64_t r = 0; r < m; ++r) std::memcpy(row_of_y(r), row_of_tile(r), bytes(n, ty));
+    const bool relu = e.held == Held::kRelu;
+    multiply(begin, end, m, x, packed, ty, tile, n, {e.bias, e.activation, relu ? Held::kNothing : e.held});
+    for (int64_t r = 0; r < m; ++r) {
+      if (relu)
+        relu_backward(ty, 0, n, row_of_y(r), row_of_tile(r), row_of_y(r));
+      else
+        std::memcpy(row_of_y(r), row_of_tile(r), bytes(n, ty));
+    }
     return;
   }
   if (k_ == 0) return multiply_nothing(m, n, ty, y, e);
@@ -287,7 +293,7 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
     std::byte* result = room + x_bytes;
     std::memcpy(room, from, bytes(rows * k_, t_));
     std::memset(room + bytes(rows * k_, t_), 0, bytes((padded - rows) * k_, t_));
-    if (e.accumulate) std::memcpy(result, to, bytes(rows * n, ty));
+    if (e.held == Held::kAddend) std::memcpy(result, to, bytes(rows * n, ty));
     execute(*product, room, b, result, e.bias);
     std::memcpy(to, result, bytes(rows * n, ty));
   }
@@ -303,7 +309,7 @@ void PackedLayout::multiply_transposed(DType tx, int64_t rows, int64_t m, const 
   transpose(rows, m, static_cast<const float*>(x), ldx, reinterpret_cast<float*>(columns), k_);
   for (int64_t r = 0; r < m; ++r)
     std::memset(offset(columns, r * k_ + rows, t_), 0, static_cast<size_t>(k_ - rows) * size_of(t_));
-  multiply(0, n_, m, columns, packed, DType::kF32, y, n_, {.accumulate = accumulate});
+  multiply(0, n_, m, columns, packed, DType::kF32, y, n_, {.held = accumulate ? Held::kAddend : Held::kNothing});
 }
 
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,

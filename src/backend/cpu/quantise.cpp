@@ -87,7 +87,7 @@ void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float*
 }
 
 void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, const RowScale* rows, const float* scale,
-                const float* sum, const float* bias, bool relu, bool accumulate, void* y, int64_t ldy) {
+                const float* sum, const float* bias, bool relu, void* y, int64_t ldy) {
   const DF d;
   const hn::RebindToSigned<DF> di;
   with_type(t, [&](auto type) HWY_ATTR {
@@ -103,7 +103,6 @@ void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, cons
         auto v = hn::Mul(hn::Mul(hn::ConvertTo(d, integers), step), load(d, scale + c, n));
         v = hn::MulAdd(low, load(d, sum + c, n), v);
         if (bias != nullptr) v = hn::Add(v, load(d, bias + c, n));
-        if (accumulate) v = hn::Add(v, load(d, to + c, n));
         if (relu) v = hn::Max(hn::Zero(d), v);  // in this order NaN stays NaN
         store(d, v, to + c, n);
       });
@@ -131,8 +130,8 @@ void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float*
 }
 
 void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, const RowScale* rows, const float* scale,
-                const float* sum, const float* bias, bool relu, bool accumulate, void* y, int64_t ldy) {
-  HWY_DYNAMIC_DISPATCH(dequantise)(t, count, width, sums, rows, scale, sum, bias, relu, accumulate, y, ldy);
+                const float* sum, const float* bias, bool relu, void* y, int64_t ldy) {
+  HWY_DYNAMIC_DISPATCH(dequantise)(t, count, width, sums, rows, scale, sum, bias, relu, y, ldy);
 }
 
 }  // namespace nmt::cpu

@@ -18,6 +18,7 @@
 
 using namespace nmt;
 using namespace nmt::testing;
+using cpu::Held;
 
 namespace {
 
@@ -50,17 +51,19 @@ struct Size {
 struct Product {
   DType t, ty;
   Size size;
-  bool transposed = false, bias = false, relu = false, accumulate = false;
+  bool transposed = false, bias = false, relu = false;
+  Held held = Held::kNothing;
   Array x, w, b, y;
 
-  Product(DType type, DType result, Size s, bool transpose, bool with_bias, bool with_relu, bool add)
+  Product(DType type, DType result, Size s, bool transpose, bool with_bias, bool with_relu,
+          Held earlier = Held::kNothing)
       : t(type),
         ty(result),
         size(s),
         transposed(transpose),
         bias(with_bias),
         relu(with_relu),
-        accumulate(add),
+        held(earlier),
         x(t, random_values(static_cast<size_t>(s.m * s.k), 1)),
         // Representable in t: packing loses nothing.
         w(DType::kF32, Array(t, random_values(static_cast<size_t>(s.n * s.k), 2)).values()),
@@ -74,7 +77,8 @@ struct Product {
     for (int64_t i = 0; i < m * n; ++i) {
       const int64_t r = i / n, c = i % n;
       double& value = sums.value[static_cast<size_t>(i)];
-      if (!accumulate) value = 0;
+      const bool blocked = held == Held::kRelu && !(value > 0);
+      if (held != Held::kAddend) value = 0;
       double extent = std::fabs(value);
       if (bias) value += bs[static_cast<size_t>(c)];
       if (bias) extent += std::fabs(bs[static_cast<size_t>(c)]);
@@ -85,13 +89,14 @@ struct Product {
         extent += std::fabs(p);
       }
       if (relu) value = std::max(value, 0.0);
+      if (blocked) value = 0;
       sums.size.push_back(extent);
     }
     return sums;
   }
 
   cpu::Epilogue epilogue() const {
-    return {bias ? b.f32() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, accumulate};
+    return {bias ? b.f32() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, held};
   }
 
   Array run(ThreadPool& pool, const cpu::PackedMatrix& packed) const {
@@ -110,7 +115,9 @@ struct Product {
   void check() const {
     INFO(name_of(t) << " to " << name_of(ty) << " [" << size.m << ", " << size.k << "] x [" << size.k << ", " << size.n
                     << "]" << (transposed ? " transposed" : "") << (bias ? " bias" : "") << (relu ? " relu" : "")
-                    << (accumulate ? " accumulate" : ""));
+                    << (held == Held::kAddend ? " added"
+                        : held == Held::kRelu ? " gradient of relu"
+                                              : ""));
     ThreadPool one(1), two(2), three(3);
     cpu::PackedMatrix packed;
     packed.pack(one, t, w.f32(), size.n, size.k, transposed);
@@ -138,15 +145,17 @@ TEST_CASE("products with packed matrices", "[gemm]") {
   for (const DType t : compute_types())
     for (const Size& size : sizes)
       for (const bool transposed : {false, true}) {
-        Product(t, t, size, transposed, false, false, false).check();
-        Product(t, DType::kF32, size, transposed, true, true, false).check();
-        Product(t, t, size, transposed, false, false, true).check();
+        Product(t, t, size, transposed, false, false).check();
+        Product(t, DType::kF32, size, transposed, true, true).check();
+        Product(t, t, size, transposed, false, false, Held::kAddend).check();
+        Product(t, t, size, transposed, false, false, Held::kRelu).check();
       }
   for (const DType t : compute_types())
-    for (int bits = 0; bits < 8; ++bits)
-      for (const DType ty : {t, DType::kF32})
-        for (const Size& size : {Size{9, 33, 65}, Size{1, 600, 7}, Size{33, 600, 66}})
-          Product(t, ty, size, false, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0).check();
+    for (const Held held : {Held::kNothing, Held::kAddend, Held::kRelu})
+      for (int bits = 0; bits < 4; ++bits)
+        for (const DType ty : {t, DType::kF32})
+          for (const Size& size : {Size{9, 33, 65}, Size{1, 600, 7}, Size{33, 600, 66}})
+            Product(t, ty, size, false, (bits & 1) != 0, (bits & 2) != 0, held).check();
 }
 
 TEST_CASE("NaN and infinities pass through products of panels, with ReLU and without", "[gemm]") {
@@ -158,7 +167,7 @@ TEST_CASE("NaN and infinities pass through products of panels, with ReLU and wit
     }
     for (const bool relu : {false, true})
       for (const DType ty : {t, DType::kF32}) {
-        Product product(t, ty, {kM, kN, kK}, false, false, relu, false);
+        Product product(t, ty, {kM, kN, kK}, false, false, relu);
         Values x = product.x.values();
         x[0] = std::numeric_limits<double>::quiet_NaN();
         x[kK] = std::numeric_limits<double>::infinity();
@@ -209,7 +218,7 @@ TEST_CASE("products read and write nothing past the ends of x and y", "[gemm]") 
     for (const DType packed_type : {t, DType::kI8})
       for (const Size& size : {Size{1, 7, 6}, Size{17, 577, 40}, Size{33, 612, 1030}, Size{40, 576, 64}}) {
         INFO(name_of(t) << " by " << name_of(packed_type) << " [" << size.m << ", " << size.k << "]");
-        const Product product(t, t, size, false, false, false, false);
+        const Product product(t, t, size, false, false, false);
         cpu::PackedMatrix packed;
         packed.pack(pool, packed_type, product.w.f32(), size.n, size.k, false);
         const auto bytes = [&](int64_t columns) { return static_cast<size_t>(size.m * columns) * size_of(t); };
@@ -242,9 +251,10 @@ TEST_CASE("products of nothing", "[gemm]") {
   for (const DType t : compute_types())
     for (const Size& size :
          {Size{0, 7, 5}, Size{7, 0, 5}, Size{0, 7, 6}, Size{7, 0, 6}, Size{0, 0, 0}, Size{7, 5, 0}, Size{1, 600, 0}}) {
-      Product(t, t, size, false, false, false, false).check();  // k = 0: zeros
-      Product(t, t, size, true, false, false, true).check();
-      Product(t, t, size, false, true, true, false).check();
+      Product(t, t, size, false, false, false).check();  // k = 0: zeros
+      Product(t, t, size, true, false, false, Held::kAddend).check();
+      Product(t, t, size, false, false, false, Held::kRelu).check();
+      Product(t, t, size, false, true, true).check();
     }
 }
 
@@ -257,7 +267,7 @@ TEST_CASE("matrices of equal sizes in different layouts do not meet", "[gemm]") 
         for (int pass = 0; pass < 2; ++pass) {
           const bool narrow = (pass == 0) == narrow_first;
           for (const int64_t m : {2, 8, 16})
-            Product(t, t, {m, narrow ? last : 512 + last, k}, false, false, false, false).check();
+            Product(t, t, {m, narrow ? last : 512 + last, k}, false, false, false).check();
         }
       }
 }
@@ -267,7 +277,7 @@ TEST_CASE("a packed matrix is packed anew", "[gemm]") {
   for (const DType t : compute_types()) {
     cpu::PackedMatrix packed;
     for (const Size& size : {Size{5, 300, 33}, Size{5, 7, 9}, Size{5, 600, 65}, Size{5, 600, 65}}) {
-      const Product product(t, t, size, false, true, false, false);
+      const Product product(t, t, size, false, true, false);
       packed.pack(pool, t, product.w.f32(), size.n, size.k, false);
       check_product(t, product.run(pool, packed), product.reference());
       CHECK(packed.bytes() >= size.n * size.k * static_cast<int64_t>(size_of(t)));
@@ -345,7 +355,7 @@ TEST_CASE("plain products", "[gemm]") {
 TEST_CASE("threads that multiply at once do not disturb each other", "[gemm]") {
   // Primitives are shared; what they work in must not be. Races show now and then: so again and again.
   for (const DType t : compute_types()) {
-    const Product product(t, t, {530, 65, 39}, false, true, false, false);
+    const Product product(t, t, {530, 65, 39}, false, true, false);
     ThreadPool one(1), many(4);
     cpu::PackedMatrix packed;
     packed.pack(one, t, product.w.f32(), 65, 39, false);

@@ -208,6 +208,27 @@ TEST_CASE("gradients that meet are added by the product", "[fusion]") {
   CHECK(two.at("linear") == one.at("linear"));
 }
 
+TEST_CASE("a product becomes the gradient of ReLU", "[fusion]") {
+  // The ReLU's output is asked for, too: its memory is not to be taken.
+  for (const bool asked : {false, true}) {
+    const auto backward = [&](Net& n) {
+      const Expr x = n.input({9, 7}), h = relu(linear(x, n.weight({70, 7})));
+      n.graph().backward(sum_leading(linear(h, n.weight({1, 70})), 0));
+      std::vector<Expr> results{n.graph().gradient(x)};
+      if (asked) results.push_back(h);
+      return results;
+    };
+    Net with(true), without(false);
+    const std::vector<Expr> a = backward(with), b = backward(without);
+    const Calls fused = with.run(a), composed = without.run(b);
+    CHECK(fused.at("linear") == composed.at("linear"));
+    CHECK(!fused.contains("unary_gradient"));
+    CHECK(composed.at("unary_gradient") == 1);
+    for (size_t i = 0; i < a.size(); ++i) check_near(with.values(a[i]), without.values(b[i]));
+    for (size_t i = 0; i < with.gradients().size(); ++i) CHECK(with.gradients()[i] == without.gradients()[i]);
+  }
+}
+
 TEST_CASE("residual, dropout and layer normalisation are one pass", "[fusion]") {
   const auto norm = [](Net& n, Expr x) { return layer_norm(x, n.weight({7}), n.weight({7})); };
   check_rule(

@@ -112,6 +112,14 @@ std::vector<OpCase> linear_cases() {
            },
        .slack = 2,
        .kinked = true});
+  // Its gradient passes where the ReLU's output is positive.
+  cases.push_back(
+      {.name = "linear(relu(linear(x)))",
+       .arguments = {input({33, 7}), parameter({70, 7}), parameter({5, 70})},
+       .build = [](std::span<const Expr> a) { return linear(relu(linear(a[0], a[1])), a[2]); },
+       .reference =
+           [](const std::vector<Values>& a) { return product(relu_of(product(a[0], a[1], 70, 7)), a[2], 5, 70); },
+       .slack = 4});
   for (const bool ta : {false, true})
     for (const bool tb : {false, true}) {
       cases.push_back(matmul_case({}, 7, 33, 5, ta, tb));
