@@ -23,7 +23,7 @@ std::vector<size_t> by_falling_length(std::span<const std::vector<int32_t>> sent
 struct Usual {
   int sentences, hypotheses, words, lines;
 };
-constexpr Usual kHost{96, 384, 4000, 1000}, kDevice{1024, 4096, 40000, 10000};
+constexpr Usual kHost{96, 384, 1500, 1000}, kDevice{1024, 4096, 40000, 10000};
 
 }  // namespace
 
