@@ -7,7 +7,8 @@
 #include "backend/cpu/product_parts.h"
 
 // AMX, whose tiles are 16 rows of 64 bytes, and one of whose instructions multiplies two of them: products for
-// gemm_panels.h in bf16 and for gemm_vnni.h. Both pack columns of B as it reads them.
+// gemm_panels.h in bf16 and for gemm_vnni.h. Both pack columns of B in groups of a tile's (panels.h), so that a tile is
+// in one piece.
 
 // Every processor with AMX has these.
 #define NMT_AMX \
@@ -18,26 +19,21 @@ namespace nmt::cpu {
 // Whether the processor has it, and the kernel lets this process use it.
 bool has_amx();
 
-inline constexpr int64_t kAmxTile = 16;                                 // rows of a tile
-inline constexpr int64_t kAmxRows = 2 * kAmxTile;                       // of x that are multiplied together
-inline constexpr int64_t kAmxColumns = 32;                              // of B: half a panel
-inline constexpr int64_t kPanelStepBytes = 4 * kPanel;                  // four bytes of each column
-inline constexpr int64_t kPanelLineBytes = kAmxTile * kPanelStepBytes;  // what a line of x is multiplied with
+inline constexpr int64_t kAmxTile = 16;  // rows of a tile, and four-byte columns
+inline constexpr int64_t kAmxTileBytes = kAmxTile * kLine;
+inline constexpr int64_t kAmxRows = 2 * kAmxTile;     // of x that are multiplied together
+inline constexpr int64_t kAmxColumns = 2 * kAmxTile;  // of B: half a panel
 
-// sums [kAmxRows, kAmxColumns] = or += x [rows, lines] * half a panel; those of other rows mean nothing.
+// sums [kAmxRows, kAmxColumns] = or += x [rows, lines] * two groups of columns of B; those of other rows mean nothing.
 struct AmxProduct {
   int64_t lines;  // of kLine bytes, of a row
   const std::byte* x;
   int64_t row_bytes, line_bytes;  // from a row to the next, and from a line
   const std::byte* b;
+  int64_t group_bytes;  // from a group to the next
   bool add;
   void* sums;  // of float32, or of int32
 };
-
-// Half a panel's columns begin in halves of its steps.
-inline const std::byte* half_panel(const std::byte* b, int64_t half, int64_t panel_bytes) {
-  return b + half / 2 * panel_bytes + half % 2 * (kPanelStepBytes / 2);
-}
 
 // What is wanted next and comes into the second cache beside a product. It may lie past the end of its matrix.
 struct AmxFetch {
@@ -51,10 +47,10 @@ struct AmxFetch {
   }
 };
 
-// What one of so many products fetches of half a panel: together they fetch it whole, of so many lines as they have.
-inline AmxFetch part_of_half(const std::byte* half, int64_t part, int64_t parts) {
+// What one of so many products fetches of two groups of columns: together they fetch as many lines as they have.
+inline AmxFetch part_of_groups(const std::byte* b, int64_t group_bytes, int64_t part, int64_t parts) {
   const int64_t begin = kAmxTile * part / parts, end = kAmxTile * (part + 1) / parts;
-  return {half + begin * kPanelStepBytes, kPanelLineBytes, end - begin, kPanelStepBytes, kPanelStepBytes / 2};
+  return {b + begin * kLine, kAmxTileBytes, 2, group_bytes, (end - begin) * kLine};
 }
 
 // The operand that the next products read again.
@@ -93,16 +89,16 @@ class AmxTiles {
       _tile_zero(3);
     }
     const std::byte *x = p.x, *b = p.b;
-    for (int64_t i = 0; i < p.lines; ++i, x += p.line_bytes, b += kPanelLineBytes) {
+    for (int64_t i = 0; i < p.lines; ++i, x += p.line_bytes, b += kAmxTileBytes) {
       if constexpr (kStays == AmxStays::kX) {
-        _tile_stream_loadd(6, b, kPanelStepBytes);
+        _tile_stream_loadd(6, b, kLine);
         _tile_loadd(4, x, p.row_bytes);
-        _tile_stream_loadd(7, b + kLine, kPanelStepBytes);
+        _tile_stream_loadd(7, b + p.group_bytes, kLine);
         _tile_loadd(5, x + lower, p.row_bytes);
       } else {
-        _tile_loadd(6, b, kPanelStepBytes);
+        _tile_loadd(6, b, kLine);
         _tile_stream_loadd(4, x, p.row_bytes);
-        _tile_loadd(7, b + kLine, kPanelStepBytes);
+        _tile_loadd(7, b + p.group_bytes, kLine);
         _tile_stream_loadd(5, x + lower, p.row_bytes);
       }
       if constexpr (kBytes) {

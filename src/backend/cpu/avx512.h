@@ -34,15 +34,15 @@ NMT_AVX512 inline __m512 load(__mmask16 lanes, const uint16_t* p) {
 }
 NMT_AVX512 inline __m512 load(const uint16_t* p) { return from_bf16(_mm256_loadu_epi16(p)); }
 
-// The bits of bf16, rounded to nearest even; NaN stays NaN.
-NMT_AVX512 inline __m256i to_bf16(__m512 v) {
-  const __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
-  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
-  const __m512i rounded =
-      _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))), 16);
+// Rounded to nearest even, the bits of bf16 are the high halves; NaN stays NaN.
+NMT_AVX512 inline __m512i round_to_bf16(__m512 v) {
+  const __m512i bits = _mm512_castps_si512(v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
   const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(rounded, nan, high, _mm512_set1_epi32(0x40)));
+  return _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
 }
+NMT_AVX512 inline __m256i to_bf16(__m512 v) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_to_bf16(v), 16)); }
 
 NMT_AVX512 inline __m512 bias_of(const Epilogue& e, int64_t column, __mmask16 lanes) {
   return e.bias == nullptr ? _mm512_setzero_ps() : load(lanes, e.bias + column);

@@ -201,7 +201,7 @@ template <class Y, class X>
 class Product {
  public:
   Product(const PanelProduct& p, X x)
-      : p_(p), x_(x), lines_(divide_up(p.k, kLineElements)), panel_bytes_(cpu::panel_bytes(p.t, p.k)) {
+      : p_(p), x_(x), lines_(divide_up(p.k, kLineElements)), group_bytes_(groups_of_panel(p.t, p.k).bytes()) {
     thread_local Scratch scratch;
     const int64_t tiles = lines_ > kBlockLines ? kBlockRows * kBlockColumns / kSums : 1;
     sums_ = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(tiles * kSums) * sizeof(float)));
@@ -224,7 +224,7 @@ class Product {
   }
 
   const std::byte* b(const Place& at) const {
-    return p_.b + at.column / kPanel * panel_bytes_ + at.line * kPanelLineBytes;
+    return p_.b + at.column / kAmxTile * group_bytes_ + at.line * kAmxTileBytes;
   }
 
   NMT_AMX void multiply_block(const Place& at) {
@@ -247,7 +247,7 @@ class Product {
         AmxFetch fetch_y;
         const AmxFetch fetch_x = x_.fetch(next_rows, half * x_rows, std::min((half + 1) * x_rows, kAmxRows));
         const AmxFetch fetch_b =
-            other_columns ? part_of_half(half_panel(b(next), half, panel_bytes_), tile, tiles) : AmxFetch{};
+            other_columns ? part_of_groups(b(next) + 2 * half * group_bytes_, group_bytes_, tile, tiles) : AmxFetch{};
         if (last_lines) {
           const auto row_bytes = static_cast<int64_t>(sizeof(Y)) * p_.ldy;
           fetch_y = {reinterpret_cast<const std::byte*>(y), rows_of_line * row_bytes, rows_of_line, row_bytes,
@@ -263,7 +263,8 @@ class Product {
                                               .x = x.at,
                                               .row_bytes = x.row_bytes,
                                               .line_bytes = x.line_bytes,
-                                              .b = half_panel(b(at), half, panel_bytes_),
+                                              .b = b(at) + 2 * half * group_bytes_,
+                                              .group_bytes = group_bytes_,
                                               .add = at.line > 0,
                                               .sums = sums},
                                              meanwhile);
@@ -279,7 +280,7 @@ class Product {
 
   const PanelProduct& p_;
   X x_;
-  int64_t lines_, panel_bytes_;
+  int64_t lines_, group_bytes_;
   float* sums_;  // of the tiles of a block or, where a block has all lines, of one
   AmxTiles tiles_;
   Finish<Y> finish_;

@@ -37,19 +37,15 @@ bool widens_bf16() {
   return has_panel_products(DType::kF32, 1) && !pairs_are_fast;
 }
 
-int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_t>(size_of(t)), 64) * kPanel; }
-
 namespace {
 
 using namespace avx512;
 
 // A block of a product, whose operands stay in L2: so many rows of x and steps of their sums and, where there are more
 // steps, columns of B.
-constexpr int64_t kBlockRows = 256, kBlockSteps = 512, kBlockColumns = 512;
-constexpr int64_t kStepBytes = 4;
-constexpr int64_t kAhead = 16, kAheadBytes = 2048;  // rows and bytes before they are copied: far enough for memory
-
-int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
+constexpr int64_t kBlockRows = 258, kBlockSteps = 512, kBlockColumns = 512;
+static_assert(kBlockRows % kTileRows == 0);
+constexpr int64_t kAheadBytes = 2048;  // before they are widened: far enough for memory
 
 struct Tile {
   const std::byte* x;
@@ -164,9 +160,9 @@ NMT_PANELS void multiply_tile(const Tile& t) {
     whole ? finish<uint16_t, kRounds, true>(t, sums) : finish<uint16_t, kRounds, false>(t, sums);
 }
 
-// With x by rows (x_step is 1) or by steps (x_row is 1).
+// With x by rows (x_step is 1), or in groups of a tile's rows (x_row is 1).
 struct StepProduct : PanelProduct {
-  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps
+  int64_t x_tile, x_row, x_step;  // from a tile's rows of x, from a row, and from a step, to the next, in steps
 };
 
 // The rows of x that the next tile reads first.
@@ -221,21 +217,21 @@ void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
   const bool first_panel = column == block.column;
   for (int64_t row = block.row; row < block.end_row; row += kTileRows) {
     const int64_t rows = std::min<int64_t>(kTileRows, block.end_row - row);
-    Tile tile{.x = static_cast<const std::byte*>(p.x) + (row * p.x_row + block.step * p.x_step) * kStepBytes,
-              .row_bytes = p.x_row * kStepBytes,
-              .step_bytes = p.x_step * kStepBytes,
-              .steps = block.steps,
-              .b = b,
-              .first_steps = block.step == 0,
-              .last_steps = (block.step + block.steps) * elements_of_step(p.t) == p.k,
-              .sums = block.sums == nullptr
-                          ? nullptr
-                          : block.sums + (column - block.column) * kBlockRows + (row - block.row) * kPanel,
-              .columns = std::min(kPanel, p.n - column),
-              .ty = p.ty,
-              .y = offset(p.y, row * p.ldy + column, p.ty),
-              .ldy = p.ldy,
-              .epilogue = e};
+    Tile tile{
+        .x = static_cast<const std::byte*>(p.x) + (row / kTileRows * p.x_tile + block.step * p.x_step) * kStepBytes,
+        .row_bytes = p.x_row * kStepBytes,
+        .step_bytes = p.x_step * kStepBytes,
+        .steps = block.steps,
+        .b = b,
+        .first_steps = block.step == 0,
+        .last_steps = (block.step + block.steps) * elements_of_step(p.t) == p.k,
+        .sums = block.sums == nullptr ? nullptr
+                                      : block.sums + (column - block.column) * kBlockRows + (row - block.row) * kPanel,
+        .columns = std::min(kPanel, p.n - column),
+        .ty = p.ty,
+        .y = offset(p.y, row * p.ldy + column, p.ty),
+        .ldy = p.ldy,
+        .epilogue = e};
     if (first_panel && p.x_step == 1) fetch_rows(p, row + kTileRows, block.step, block.steps);
     if (block.widen) {
       float* x = block.wide_x + (row - block.row) * kBlockSteps;
@@ -281,40 +277,6 @@ void multiply_steps(const StepProduct& p) {
       }
 }
 
-// One step of m columns: row 0 of x, for pairs beside it row 1 where there is one. Rows that are read later are fetched
-// ahead: they lie too far apart for the processor to foresee them.
-NMT_AVX512 void copy_step(DType tx, DType t, int64_t rows, int64_t m, const void* x, int64_t ldx, int32_t* to) {
-  for (int64_t c = 0; c < m; c += kLanes) {
-    const __mmask16 lanes = lanes_of(m - c);
-    if (tx == DType::kF32) {
-      const float* row = static_cast<const float*>(x) + c;
-      prefetch(row, kAhead * ldx * static_cast<int64_t>(sizeof *row));
-      _mm512_mask_storeu_ps(to + c, lanes, load(lanes, row));
-      continue;
-    }
-    const uint16_t* row = static_cast<const uint16_t*>(x) + c;
-    prefetch(row, kAhead * ldx * static_cast<int64_t>(sizeof *row));
-    if (t == DType::kF32) {
-      _mm512_mask_storeu_ps(to + c, lanes, load(lanes, row));
-      continue;
-    }
-    prefetch(row, (kAhead + 1) * ldx * static_cast<int64_t>(sizeof *row));
-    const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, row));
-    const __mmask16 second = rows > 1 ? lanes : __mmask16{0};
-    const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(second, row + ldx));
-    _mm512_mask_storeu_epi32(to + c, lanes, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
-  }
-}
-
-// steps [steps of k, m] of dtype t: those of the columns of x [rows, m]; the rows up to k are zeros.
-void columns_by_steps(const TransposedPanelProduct& p, std::byte* steps) {
-  const int64_t each = elements_of_step(p.t), used = divide_up(p.rows, each), row_bytes = p.m * kStepBytes;
-  std::memset(steps + used * row_bytes, 0, static_cast<size_t>((divide_up(p.k, each) - used) * row_bytes));
-  for (int64_t r = 0; r < p.rows; r += each)
-    copy_step(p.tx, p.t, p.rows - r, p.m, offset(p.x, r * p.ldx, p.tx), p.ldx,
-              reinterpret_cast<int32_t*>(steps + r / each * row_bytes));
-}
-
 }  // namespace
 
 void multiply_panels(const PanelProduct& p) {
@@ -322,7 +284,8 @@ void multiply_panels(const PanelProduct& p) {
   check(p.k > 0 && (bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
         "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
   if (bf16 && has_amx()) return multiply_panels_by_amx(p);
-  multiply_steps({p, p.k / elements_of_step(p.t), 1});
+  const int64_t steps = p.k / elements_of_step(p.t);
+  multiply_steps({p, kTileRows * steps, steps, 1});
 }
 
 void multiply_panels(const TransposedPanelProduct& p) {
@@ -330,8 +293,10 @@ void multiply_panels(const TransposedPanelProduct& p) {
         name_of(p.t));
   check(p.k > 0 && p.k % elements_of_step(p.t) == 0 && p.rows <= p.k, "{} rows of {}", p.rows, p.k);
   if (p.t == DType::kBF16 && has_amx()) return multiply_panels_by_amx(p);
-  std::byte* columns = thread_scratch(static_cast<size_t>(p.m * p.k) * size_of(p.t));
-  columns_by_steps(p, columns);
+  const ColumnGroups all{.columns = round_up(p.m, kLanes),
+                         .steps = round_up(p.k, line_elements(p.t)) / elements_of_step(p.t)};
+  std::byte* columns = thread_scratch(static_cast<size_t>(all.bytes()));
+  group_columns(p.t, all, p.tx, p.rows, p.m, p.x, p.ldx, columns);
   multiply_steps({{p.t,
                    p.m,
                    p.n,
@@ -342,22 +307,9 @@ void multiply_panels(const TransposedPanelProduct& p) {
                    p.y,
                    p.n,
                    {.held = p.accumulate ? Held::kAddend : Held::kNothing}},
+                  kTileRows,
                   1,
-                  p.m});
-}
-
-void pack_panels(DType tx, DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
-                 std::byte* packed) {
-  const int64_t each = elements_of_step(t), used = divide_up(rows, each) * kPanel * kStepBytes, all = panel_bytes(t, k);
-  for (int64_t column = begin; column < end; column += kPanel) {
-    std::byte* panel = packed + column / kPanel * all;
-    const int64_t zeros = end - column < kPanel ? 0 : used;  // from here on
-    std::memset(panel + zeros, 0, static_cast<size_t>(all - zeros));
-  }
-  for (int64_t r = 0; r < rows; r += each)
-    for (int64_t column = begin; column < end; column += kPanel)
-      copy_step(tx, t, rows - r, std::min(kPanel, end - column), offset(x, r * ldx + column - begin, tx), ldx,
-                reinterpret_cast<int32_t*>(packed + column / kPanel * all) + r / each * kPanel);
+                  all.columns});
 }
 
 }  // namespace nmt::cpu

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/panels.h"
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 
@@ -10,8 +11,6 @@
 // fast once their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and
 // read x by columns as well as by rows, so that gradients of weights need no transposed copy of it (with AMX one of a
 // block, in L2).
-//
-// A step of a product's sum takes 4 bytes a row of x and a column of B: an element of float32, or two of bf16.
 namespace nmt::cpu {
 
 // Whether the processor has them for x of dtype t and k columns.
@@ -21,16 +20,6 @@ bool has_panel_products(DType t, int64_t k);
 // instructions for pairs of bf16 are slower. AMD's have twice the rate of float32, Intel's half of it (measured on a
 // Xeon of family 6, model 207).
 bool widens_bf16();
-
-// Bytes of kPanel columns of B [k, n], step by step. Zeros fill up n to a multiple of kPanel, k until a column has
-// whole lines of 64 bytes: the layouts that oneDNN calls BA16a64b and BA16a64b2a. (products.cpp counts on these sizes
-// for all of oneDNN's layouts in panels, BA16a64b4a of bytes among them.)
-int64_t panel_bytes(DType t, int64_t k);
-
-// Packs columns [begin, end), begin a multiple of kPanel, of B [k, n] of dtype t: x [rows, end - begin] with the row
-// stride ldx, below which are zeros. x is of dtype t, or of kBF16.
-void pack_panels(DType tx, DType t, int64_t begin, int64_t end, int64_t k, int64_t rows, const void* x, int64_t ldx,
-                 std::byte* packed);
 
 // y [m, n] (kF32 or kBF16, row stride ldy) = the epilogue of x [m, k] * B; rows of x are without gaps.
 struct PanelProduct {

@@ -7,6 +7,7 @@
 #include "backend/cpu/amx.h"
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/panels.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -24,7 +25,15 @@ namespace {
 
 using namespace avx512;
 
-int64_t vnni_panel_bytes(int64_t k) { return round_up(k, has_amx() ? kLine : 4) * kPanel; }
+// Steps of four bytes.
+ColumnGroups groups_of_panel(int64_t k) {
+  if (has_amx()) return {.columns = kAmxTile, .steps = round_up(k, kLine) / kStepBytes};
+  return {.columns = kPanel, .steps = divide_up(k, kStepBytes)};
+}
+int64_t vnni_panel_bytes(int64_t k) {
+  const ColumnGroups g = groups_of_panel(k);
+  return kPanel / g.columns * g.bytes();
+}
 
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) { _mm256_mask_storeu_epi16(p, lanes, to_bf16(v)); }
@@ -103,19 +112,21 @@ NMT_VNNI void multiply_by_vnni(const VnniProduct& p) {
 // from memory once, and all tiles' products together fetch the next half of it.
 template <class Y>
 NMT_AMX void multiply_by_amx(const VnniProduct& p) {
-  const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = vnni_panel_bytes(p.k), lines = divide_up(p.k, kLine);
+  const int64_t row_bytes = vnni_row_bytes(p.k), group_bytes = groups_of_panel(p.k).bytes(),
+                lines = divide_up(p.k, kLine);
   const int64_t halves = divide_up(p.end - p.begin, kAmxColumns), row_tiles = divide_up(p.m, kAmxRows);
   const auto* const q = reinterpret_cast<const std::byte*>(p.q);
-  const std::byte* const b = p.packed + p.begin / kPanel * panel_bytes;
+  const std::byte* const b = p.packed + p.begin / kAmxTile * group_bytes;
   const int64_t rows_of_line = divide_up(kAmxRows, lines);
   alignas(kLine) int32_t sums[kAmxRows * kAmxColumns];
   AmxTiles tiles;
   Finish<Y, kAmxColumns> finish{.p = p, .sums = sums};  // of a tile, beside the next
-  for (int64_t half = 0; half < halves; ++half)
+  for (int64_t half = 0; half < halves; ++half) {
+    const std::byte* const columns = b + 2 * half * group_bytes;
     for (int64_t tile = 0; tile < row_tiles; ++tile) {
       const int64_t row = tile * kAmxRows, rows = std::min(kAmxRows, p.m - row);
       const AmxFetch next_b =
-          half + 1 < halves ? part_of_half(half_panel(b, half + 1, panel_bytes), tile, row_tiles) : AmxFetch{};
+          half + 1 < halves ? part_of_groups(columns + 2 * group_bytes, group_bytes, tile, row_tiles) : AmxFetch{};
       tiles.configure(rows);
       const auto meanwhile = [&](int64_t i) NMT_AMX __attribute__((always_inline)) {
         finish(i * rows_of_line, (i + 1) * rows_of_line);
@@ -125,7 +136,8 @@ NMT_AMX void multiply_by_amx(const VnniProduct& p) {
                                           .x = q + row * row_bytes,
                                           .row_bytes = row_bytes,
                                           .line_bytes = kLine,
-                                          .b = half_panel(b, half, panel_bytes),
+                                          .b = columns,
+                                          .group_bytes = group_bytes,
                                           .add = false,
                                           .sums = sums},
                                          meanwhile);
@@ -133,6 +145,7 @@ NMT_AMX void multiply_by_amx(const VnniProduct& p) {
       finish.rows = rows;
       finish.column = p.begin + half * kAmxColumns;
     }
+  }
   finish(0, kAmxRows);
 }
 
@@ -145,16 +158,13 @@ int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kPanel) / kPanel *
 
 void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
   if (k == 0) return;
-  for (int64_t column = begin; column < end; column += kPanel) {
-    std::byte* panel = packed + column / kPanel * vnni_panel_bytes(k);
-    const int64_t columns = std::min(kPanel, end - column);
-    if (columns < kPanel || k * kPanel != vnni_panel_bytes(k))
-      std::memset(panel, 0, static_cast<size_t>(vnni_panel_bytes(k)));
-    for (int64_t c = 0; c < columns; ++c) {
-      const int8_t* from = q + (column - begin + c) * k;
-      for (int64_t i = 0; i < k; i += 4)
-        std::memcpy(panel + i * kPanel + c * 4, from + i, static_cast<size_t>(std::min<int64_t>(4, k - i)));
-    }
+  const ColumnGroups g = groups_of_panel(k);
+  const int64_t panel = vnni_panel_bytes(k);
+  std::memset(packed + begin / kPanel * panel, 0, static_cast<size_t>(divide_up(end - begin, kPanel) * panel));
+  for (int64_t column = begin; column < end; ++column, q += k) {
+    std::byte* to = packed + column / g.columns * g.bytes() + column % g.columns * kStepBytes;
+    for (int64_t i = 0; i < k; i += kStepBytes, to += g.step_bytes())
+      std::memcpy(to, q + i, static_cast<size_t>(std::min(kStepBytes, k - i)));
   }
 }
 

@@ -199,20 +199,30 @@ void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, i
     check(from == DType::kI8 && row == 1 && column == k_, "bytes are packed column by column");
     return vnni_pack(begin, end, k_, static_cast<const int8_t*>(w), packed);
   }
+  if (kind_ == Kind::kPanels) {
+    check(from == DType::kF32 && (row == 1 || column == 1), "panels are packed from float32 without gaps");
+    if (column == 1) return cpu::pack_rows(t_, k_, {begin, end, 0, k_}, from, k_, w, row, packed);
+    check(column == k_, "columns of {} in {}", k_, column);
+    return pack_columns(t_, k_, begin, end, static_cast<const float*>(w), packed);
+  }
   const dnnl::memory::desc plain({k_, end - begin}, onednn_type(from), dnnl::memory::dims{row, column});
-  const Tag own = t_ == DType::kF32 ? Tag::BA16a64b : Tag::BA16a64b2a;
-  const Tag panels = kind_ == Kind::kPanels ? own : product_->panel;
-  const auto layout = has_panels() ? dnnl::memory::desc({k_, end - begin}, onednn_type(t_), panels) : product_->w;
+  const auto layout =
+      has_panels() ? dnnl::memory::desc({k_, end - begin}, onednn_type(t_), product_->panel) : product_->w;
   auto& engine = onednn_engine();
   auto& stream = thread_stream();
   dnnl::memory source(plain, engine, const_cast<void*>(w)), target(layout, engine, packed + offset_of(begin));
   dnnl::reorder(source, target).execute(stream, source, target);
 }
 
+void PackedLayout::pack_by_rows(int64_t begin, int64_t end, const float* x, std::byte* packed) const {
+  check(packs_by_rows(), "a layout without panels of nmt's own");
+  cpu::pack_rows(t_, k_, {0, n_, begin, end}, DType::kF32, end - begin, x, n_, packed);
+}
+
 void PackedLayout::pack_rows(DType tx, int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
                              std::byte* packed) const {
   check(t_ == type_of_copies(tx), "rows of {} in a layout of {}", name_of(tx), name_of(t_));
-  if (kind_ == Kind::kPanels) return pack_panels(tx, t_, begin, end, k_, rows, x, ldx, packed);
+  if (kind_ == Kind::kPanels) return cpu::pack_rows(t_, k_, {begin, end, 0, k_}, tx, rows, x, ldx, packed);
   if (rows == k_) return pack(begin, end, t_, x, ldx, 1, packed);
   const int64_t columns = end - begin;
   thread_local Scratch scratch;

@@ -39,7 +39,11 @@ class PackedLayout {
   // strides: for VNNI bytes, column by column.
   void pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
             std::byte* packed) const;
-  // The same of x [rows, end - begin] with the row stride ldx, in a layout of_rows() for its dtype tx; B's other rows
+  // Whether rows can be packed apart; then packs rows [begin, end) of B, begin a multiple of kPanel: x [end - begin,
+  // n].
+  bool packs_by_rows() const { return kind_ == Kind::kPanels; }
+  void pack_by_rows(int64_t begin, int64_t end, const float* x, std::byte* packed) const;
+  // Packs x [rows, end - begin] with the row stride ldx, in a layout of_rows() for its dtype tx; B's other rows
   // are zeros.
   void pack_rows(DType tx, int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
                  std::byte* packed) const;

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/product_parts.h"
+#include "tensor/dtype.h"
+
+// Operands of the products of gemm_panels.h, copied into the order in which those read them.
+//
+// A step of a product's sum takes 4 bytes of a column: an element of float32, or two of bf16.
+namespace nmt::cpu {
+
+inline constexpr int64_t kStepBytes = 4;
+
+inline int64_t elements_of_step(DType t) { return kStepBytes / static_cast<int64_t>(size_of(t)); }
+
+// Columns step by step: in groups, one after another, of so many columns, whose elements of a step lie side by side.
+struct ColumnGroups {
+  int64_t columns, steps;
+
+  int64_t step_bytes() const { return columns * kStepBytes; }
+  int64_t bytes() const { return steps * step_bytes(); }  // of a group
+};
+
+// Bytes of kPanel columns of B [k, n]. Zeros fill up n to a multiple of kPanel, k to whole lines: 64 bytes of each
+// column. (products.cpp counts on these sizes for all of oneDNN's layouts in panels.)
+int64_t panel_bytes(DType t, int64_t k);
+
+// Elements of a column in a line.
+inline int64_t line_elements(DType t) { return kLine / static_cast<int64_t>(size_of(t)); }
+
+// The groups of a panel: one or, where AMX multiplies, of as many columns as a tile has. oneDNN calls these layouts
+// BA16a64b for float32, and BA16a64b2a or, for AMX, BA16a16b2a for bf16.
+ColumnGroups groups_of_panel(DType t, int64_t k);
+
+// What of B [k, n] is packed: columns from a multiple of kPanel on, rows from a multiple of line_elements() on. The
+// last part, which ends with n or with k, has the zeros, too.
+struct PanelPart {
+  int64_t column, end_column, row, end_row;
+};
+
+// Packs x, row-major with the row stride ldx, as such a part; below its rows are zeros. x is of dtype t, or of kF32, or
+// of kBF16.
+void pack_rows(DType t, int64_t k, const PanelPart& part, DType tx, int64_t rows, const void* x, int64_t ldx,
+               std::byte* packed);
+
+// Packs columns [begin, end), each of which is a row of w [end - begin, k] float32.
+void pack_columns(DType t, int64_t k, int64_t begin, int64_t end, const float* w, std::byte* packed);
+
+// The columns of x [rows, columns] as one group of dtype t, whose columns are a multiple of 16; the others are zeros,
+// and the steps below x's rows.
+void group_columns(DType t, const ColumnGroups& group, DType tx, int64_t rows, int64_t columns, const void* x,
+                   int64_t ldx, std::byte* to);
+
+}  // namespace nmt::cpu
