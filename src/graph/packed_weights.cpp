@@ -9,11 +9,30 @@ const cpu::PackedMatrix& PackedWeights::get(ThreadPool& pool, const Tensor& w, D
   Packed& entry = entry_of({w.data, n, k, transposed});
   const std::lock_guard lock(entry.mutex);
   if (entry.version != version_ || entry.matrix.dtype() != t) {
-    entry.matrix.pack(pool, t, w.as<float>(), n, k, transposed);
+    if (!pack_both(pool, w, t, entry, transposed)) entry.matrix.pack(pool, t, w.as<float>(), n, k, transposed);
     entry.version = version_;
     if (on_packed) on_packed({w.as<float>(), static_cast<size_t>(w.elements())});
   }
   return entry.matrix;
+}
+
+bool PackedWeights::pack_both(ThreadPool& pool, const Tensor& w, DType t, Packed& entry, bool transposed) {
+  const int64_t rows = w.shape()[0], columns = w.shape()[1];
+  Packed* other = find({w.data, transposed ? rows : columns, transposed ? columns : rows, !transposed});
+  if (other == nullptr) return false;
+  const std::unique_lock lock(other->mutex, std::try_to_lock);
+  if (!lock || other->version == version_ || other->matrix.dtype() != t) return false;
+  cpu::PackedMatrix& b = transposed ? other->matrix : entry.matrix;
+  cpu::PackedMatrix& gradient = transposed ? entry.matrix : other->matrix;
+  cpu::PackedMatrix::pack_both(pool, t, w.as<float>(), rows, columns, b, gradient);
+  other->version = version_;
+  return true;
+}
+
+PackedWeights::Packed* PackedWeights::find(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto it = packed_.find(key);
+  return it == packed_.end() ? nullptr : &it->second;
 }
 
 PackedWeights::Packed& PackedWeights::entry_of(const Key& key) {

@@ -48,6 +48,9 @@ class PackedWeights {
   };
 
   Packed& entry_of(const Key& key);
+  Packed* find(const Key& key);  // null: there is none
+  // Packs both, where the other is out of date, too, and not in use.
+  bool pack_both(ThreadPool& pool, const Tensor& w, DType t, Packed& entry, bool transposed);
 
   bool int8_;
   uint64_t version_ = 1;

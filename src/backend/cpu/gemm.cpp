@@ -25,12 +25,32 @@ bool has_bf16() { return onednn_has(dnnl::cpu_isa::avx512_core); }
 void PackedMatrix::pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed) {
   check(t != DType::kI8 || !transposed, "int8 weights have no gradients");
   if (t == DType::kI8) return pack_int8(pool, w, n, k);
-  layout_ = PackedLayout(t, n, k);
-  data_.resize(static_cast<size_t>(layout_.bytes()));
+  set_layout(t, n, k);
   const int64_t row = transposed ? n : 1, column = transposed ? 1 : k;
   pool.parallel_for(n, layout_.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
     layout_.pack(begin, end, DType::kF32, w + begin * column, row, column, data_.data());
   });
+}
+
+void PackedMatrix::pack_both(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, PackedMatrix& b,
+                             PackedMatrix& gradient) {
+  b.set_layout(t, n, k);
+  gradient.set_layout(t, k, n);
+  if (!b.layout_.packs_by_rows() || !gradient.layout_.packs_by_rows()) {
+    b.pack(pool, t, w, n, k, false);
+    gradient.pack(pool, t, w, k, n, true);
+    return;
+  }
+  pool.parallel_for(n, kPanel, [&](int64_t begin, int64_t end) {
+    const float* rows = w + begin * k;
+    b.layout_.pack(begin, end, DType::kF32, rows, 1, k, b.data_.data());
+    gradient.layout_.pack_by_rows(begin, end, rows, gradient.data_.data());
+  });
+}
+
+void PackedMatrix::set_layout(DType t, int64_t n, int64_t k) {
+  layout_ = PackedLayout(t, n, k);
+  data_.resize(static_cast<size_t>(layout_.bytes()));
 }
 
 int64_t PackedMatrix::bytes() const { return static_cast<int64_t>(data_.size() + scales_.size() * sizeof(float)); }

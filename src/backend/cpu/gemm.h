@@ -32,6 +32,10 @@ class PackedMatrix {
   // Throws UserError where K is so large that sums of products of bytes overflow.
   void pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed);
 
+  // Of w [n, k] both, `b` = w^T and `gradient` = w: where one pass over w can pack them, it is read from memory once.
+  static void pack_both(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, PackedMatrix& b,
+                        PackedMatrix& gradient);
+
   const PackedLayout& layout() const { return layout_; }
   int64_t n() const { return layout_.n(); }
   int64_t k() const { return layout_.k(); }
@@ -42,6 +46,7 @@ class PackedMatrix {
   const float* column_sums() const { return scales_.data() + n(); }  // kI8: scale * sum_k b[k] of each column, [N]
 
  private:
+  void set_layout(DType t, int64_t n, int64_t k);
   void pack_int8(ThreadPool& pool, const float* w, int64_t n, int64_t k);
 
   PackedLayout layout_;

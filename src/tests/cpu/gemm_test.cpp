@@ -285,6 +285,24 @@ TEST_CASE("a packed matrix is packed anew", "[gemm]") {
   }
 }
 
+TEST_CASE("a matrix is packed both ways as each way alone", "[gemm]") {
+  ThreadPool pool(2);
+  for (const DType t : compute_types())
+    for (const auto& [n, k] :
+         {std::pair<int64_t, int64_t>{1, 1}, {64, 64}, {65, 33}, {7, 130}, {300, 96}, {130, 257}}) {
+      INFO(name_of(t) << " [" << n << ", " << k << "]");
+      const Array w(DType::kF32, random_values(static_cast<size_t>(n * k), 1));
+      cpu::PackedMatrix both[2], alone[2];
+      cpu::PackedMatrix::pack_both(pool, t, w.f32(), n, k, both[0], both[1]);
+      alone[0].pack(pool, t, w.f32(), n, k, false);
+      alone[1].pack(pool, t, w.f32(), k, n, true);
+      for (int way = 0; way < 2; ++way) {
+        REQUIRE(both[way].bytes() == alone[way].bytes());
+        CHECK(std::memcmp(both[way].data(), alone[way].data(), static_cast<size_t>(both[way].bytes())) == 0);
+      }
+    }
+}
+
 TEST_CASE("gradients of weights", "[gemm]") {
   const Size sizes[] = {{0, 7, 5},    {1, 1, 1},      {7, 33, 65},      {64, 16, 16},   {65, 7, 33},   {33, 1, 7},
                         {9, 300, 65}, {70, 65, 270},  {1024, 5, 9},     {4200, 300, 3}, {1030, 33, 7}, {2100, 17, 33},
