@@ -15,7 +15,7 @@ namespace {
 
 // One task looks for the best of so many rows in so many columns, a tile of logits at a time: tile and weight stay in
 // L2.
-constexpr int64_t kTaskRows = 256, kTaskColumns = 8192, kTileRows = 64, kTileWeight = 1 << 19;
+constexpr int64_t kTaskRows = 384, kTaskColumns = 8192, kTileRows = 96, kTileWeight = 1 << 19;
 
 // Columns of a tile, so that the weight's part of it stays in L2.
 int64_t tile_columns(const cpu::PackedMatrix& weight) {
