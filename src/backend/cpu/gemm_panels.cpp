@@ -43,9 +43,9 @@ using namespace avx512;
 
 // A block of a product, whose operands stay in L2: so many rows of x and steps of their sums and, where there are more
 // steps, columns of B.
-constexpr int64_t kBlockRows = 258, kBlockSteps = 512, kBlockColumns = 512;
-static_assert(kBlockRows % kTileRows == 0);
+constexpr int64_t kBlockRows = 256, kBlockSteps = 512, kBlockColumns = 512;
 constexpr int64_t kAheadBytes = 2048;  // before they are widened: far enough for memory
+constexpr int64_t kStepsAhead = 8;     // of a panel in L2 before they are multiplied
 
 struct Tile {
   const std::byte* x;
@@ -136,7 +136,10 @@ NMT_PANELS void multiply_tile(const Tile& t) {
   for (int64_t i = t.steps; i > 0; --i, x += t.step_bytes, b += kPanel * kStepBytes) {
     __m512i columns[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(b + v * kLine);
+    for (int v = 0; v < kVectors; ++v) {
+      columns[v] = _mm512_loadu_si512(b + v * kLine);
+      prefetch(b, kStepsAhead * kPanel * kStepBytes + v * kLine);
+    }
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t step;
@@ -160,9 +163,9 @@ NMT_PANELS void multiply_tile(const Tile& t) {
     whole ? finish<uint16_t, kRounds, true>(t, sums) : finish<uint16_t, kRounds, false>(t, sums);
 }
 
-// With x by rows (x_step is 1), or in groups of a tile's rows (x_row is 1).
+// With x by rows (x_step is 1) or by steps (x_row is 1).
 struct StepProduct : PanelProduct {
-  int64_t x_tile, x_row, x_step;  // from a tile's rows of x, from a row, and from a step, to the next, in steps
+  int64_t x_row, x_step;  // from a row of x, and from a step, to the next, in steps
 };
 
 // The rows of x that the next tile reads first.
@@ -217,21 +220,21 @@ void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
   const bool first_panel = column == block.column;
   for (int64_t row = block.row; row < block.end_row; row += kTileRows) {
     const int64_t rows = std::min<int64_t>(kTileRows, block.end_row - row);
-    Tile tile{
-        .x = static_cast<const std::byte*>(p.x) + (row / kTileRows * p.x_tile + block.step * p.x_step) * kStepBytes,
-        .row_bytes = p.x_row * kStepBytes,
-        .step_bytes = p.x_step * kStepBytes,
-        .steps = block.steps,
-        .b = b,
-        .first_steps = block.step == 0,
-        .last_steps = (block.step + block.steps) * elements_of_step(p.t) == p.k,
-        .sums = block.sums == nullptr ? nullptr
-                                      : block.sums + (column - block.column) * kBlockRows + (row - block.row) * kPanel,
-        .columns = std::min(kPanel, p.n - column),
-        .ty = p.ty,
-        .y = offset(p.y, row * p.ldy + column, p.ty),
-        .ldy = p.ldy,
-        .epilogue = e};
+    Tile tile{.x = static_cast<const std::byte*>(p.x) + (row * p.x_row + block.step * p.x_step) * kStepBytes,
+              .row_bytes = p.x_row * kStepBytes,
+              .step_bytes = p.x_step * kStepBytes,
+              .steps = block.steps,
+              .b = b,
+              .first_steps = block.step == 0,
+              .last_steps = (block.step + block.steps) * elements_of_step(p.t) == p.k,
+              .sums = block.sums == nullptr
+                          ? nullptr
+                          : block.sums + (column - block.column) * kBlockRows + (row - block.row) * kPanel,
+              .columns = std::min(kPanel, p.n - column),
+              .ty = p.ty,
+              .y = offset(p.y, row * p.ldy + column, p.ty),
+              .ldy = p.ldy,
+              .epilogue = e};
     if (first_panel && p.x_step == 1) fetch_rows(p, row + kTileRows, block.step, block.steps);
     if (block.widen) {
       float* x = block.wide_x + (row - block.row) * kBlockSteps;
@@ -284,8 +287,7 @@ void multiply_panels(const PanelProduct& p) {
   check(p.k > 0 && (bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
         "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
   if (bf16 && has_amx()) return multiply_panels_by_amx(p);
-  const int64_t steps = p.k / elements_of_step(p.t);
-  multiply_steps({p, kTileRows * steps, steps, 1});
+  multiply_steps({p, p.k / elements_of_step(p.t), 1});
 }
 
 void multiply_panels(const TransposedPanelProduct& p) {
@@ -307,7 +309,6 @@ void multiply_panels(const TransposedPanelProduct& p) {
                    p.y,
                    p.n,
                    {.held = p.accumulate ? Held::kAddend : Held::kNothing}},
-                  kTileRows,
                   1,
                   all.columns});
 }
