@@ -6,38 +6,34 @@ const cpu::PackedMatrix& PackedWeights::get(ThreadPool& pool, const Tensor& w, D
   const int64_t rows = w.shape()[0], columns = w.shape()[1];
   const int64_t n = transposed ? columns : rows, k = transposed ? rows : columns;
   if (int8_) t = DType::kI8;
-  Packed& entry = entry_of({w.data, n, k, transposed});
-  const std::lock_guard lock(entry.mutex);
-  if (entry.version != version_ || entry.matrix.dtype() != t) {
-    if (!pack_both(pool, w, t, entry, transposed)) entry.matrix.pack(pool, t, w.as<float>(), n, k, transposed);
-    entry.version = version_;
+  Packed *entry = nullptr, *other = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    entry = &packed_[{w.data, n, k, transposed}];
+    if (const auto it = packed_.find({w.data, k, n, !transposed}); it != packed_.end()) other = &it->second;
+  }
+  const std::lock_guard lock(entry->mutex);
+  if (entry->version != version_ || entry->matrix.dtype() != t) {
+    pack(pool, w, t, transposed, *entry, other);
     if (on_packed) on_packed({w.as<float>(), static_cast<size_t>(w.elements())});
   }
-  return entry.matrix;
+  return entry->matrix;
 }
 
-bool PackedWeights::pack_both(ThreadPool& pool, const Tensor& w, DType t, Packed& entry, bool transposed) {
+void PackedWeights::pack(ThreadPool& pool, const Tensor& w, DType t, bool transposed, Packed& entry, Packed* other) {
   const int64_t rows = w.shape()[0], columns = w.shape()[1];
-  Packed* other = find({w.data, transposed ? rows : columns, transposed ? columns : rows, !transposed});
-  if (other == nullptr) return false;
-  const std::unique_lock lock(other->mutex, std::try_to_lock);
-  if (!lock || other->version == version_ || other->matrix.dtype() != t) return false;
-  cpu::PackedMatrix& b = transposed ? other->matrix : entry.matrix;
-  cpu::PackedMatrix& gradient = transposed ? entry.matrix : other->matrix;
-  cpu::PackedMatrix::pack_both(pool, t, w.as<float>(), rows, columns, b, gradient);
-  other->version = version_;
-  return true;
-}
-
-PackedWeights::Packed* PackedWeights::find(const Key& key) {
-  const std::lock_guard lock(mutex_);
-  const auto it = packed_.find(key);
-  return it == packed_.end() ? nullptr : &it->second;
-}
-
-PackedWeights::Packed& PackedWeights::entry_of(const Key& key) {
-  const std::lock_guard lock(mutex_);
-  return packed_[key];
+  const auto* values = w.as<float>();
+  std::unique_lock<std::mutex> lock;
+  if (other != nullptr) lock = std::unique_lock(other->mutex, std::try_to_lock);
+  if (lock && other->version != version_ && other->matrix.dtype() == t) {
+    cpu::PackedMatrix &b = transposed ? other->matrix : entry.matrix,
+                      &gradient = transposed ? entry.matrix : other->matrix;
+    cpu::PackedMatrix::pack_both(pool, t, values, rows, columns, b, gradient);
+    other->version = version_;
+  } else {
+    entry.matrix.pack(pool, t, values, transposed ? columns : rows, transposed ? rows : columns, transposed);
+  }
+  entry.version = version_;
 }
 
 void PackedWeights::forget(const void* data) {

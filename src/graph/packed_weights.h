@@ -23,8 +23,8 @@ class PackedWeights {
 
   // B of products x * B with activations of dtype t, which kI8 replaces where int8 was asked for: w^T of a parameter
   // matrix w [n, k] (float32) or, if `transposed`, w itself, for the gradient of x. The reference is good until the
-  // weight is forgotten or, after parameters_changed(), asked for again. Only who needs the same weight waits while it
-  // is packed.
+  // weight is forgotten or, after parameters_changed(), asked for again, transposed or not. Only who needs the same
+  // weight waits while it is packed.
   const cpu::PackedMatrix& get(ThreadPool& pool, const Tensor& w, DType t, bool transposed);
   // What is packed is out of date: get() packs again. Nobody else may use the weights meanwhile.
   void parameters_changed() { ++version_; }
@@ -47,10 +47,9 @@ class PackedWeights {
     auto operator<=>(const Key&) const = default;
   };
 
-  Packed& entry_of(const Key& key);
-  Packed* find(const Key& key);  // null: there is none
-  // Packs both, where the other is out of date, too, and not in use.
-  bool pack_both(ThreadPool& pool, const Tensor& w, DType t, Packed& entry, bool transposed);
+  // Packs an entry that its caller has locked and, where that has been packed before, is out of date, too, and nobody
+  // uses it, the same weight's other one (null: there is none).
+  void pack(ThreadPool& pool, const Tensor& w, DType t, bool transposed, Packed& entry, Packed* other);
 
   bool int8_;
   uint64_t version_ = 1;

@@ -13,9 +13,10 @@
 namespace nmt {
 namespace {
 
-// One task looks for the best of so many rows in so many columns, a tile of logits at a time: tile and weight stay in
-// L2.
+// One task looks for the best of so many rows in so many columns, a tile of logits at a time: the tile's part of the
+// weight stays in L2, and is read from memory once for the rows of a usual search.
 constexpr int64_t kTaskRows = 384, kTaskColumns = 8192, kTileRows = 96, kTileWeight = 1 << 19;
+constexpr int64_t kRows = 64;  // of a task that sees all of a row's logits, or merges what tasks have found
 
 // Columns of a tile, so that the weight's part of it stays in L2.
 int64_t tile_columns(const cpu::PackedMatrix& weight) {
@@ -100,7 +101,7 @@ void ProjectTopK::cpu(const Launch& l) const {
                                      ids + part * stride + r * k);
                     });
   });
-  l.runtime.pool().parallel_for(rows, kTileRows, [&](int64_t begin, int64_t end) {
+  l.runtime.pool().parallel_for(rows, kRows, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       cpu::merge_best(static_cast<int>(parts), best + r * parts, k, stride, values + r * k, ids + r * k,
                       l.out[0].as<float>() + r * k, l.out[1].as<int32_t>() + r * k);
@@ -113,7 +114,7 @@ void ProjectTopK::masked(const Launch& l) const {
   const int64_t rows = x.shape()[0], width = l.in[1].shape()[0], mask_bytes = l.in[2].shape()[1];
   const auto& packed = l.runtime.packed(l.in[1], x.dtype(), false);
   const auto* masks = l.in[2].as<uint8_t>();
-  l.runtime.pool().parallel_for(rows, kTileRows, [&](int64_t begin, int64_t end) {
+  l.runtime.pool().parallel_for(rows, kRows, [&](int64_t begin, int64_t end) {
     thread_local AlignedVector<float> kept;
     kept.resize(static_cast<size_t>((end - begin) * width));
     const auto kept_of = [&](int64_t r) { return kept.data() + (r - begin) * width; };

@@ -34,17 +34,17 @@ void PackedMatrix::pack(ThreadPool& pool, DType t, const float* w, int64_t n, in
 
 void PackedMatrix::pack_both(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, PackedMatrix& b,
                              PackedMatrix& gradient) {
-  b.set_layout(t, n, k);
-  gradient.set_layout(t, k, n);
-  if (!b.layout_.packs_by_rows() || !gradient.layout_.packs_by_rows()) {
+  if (!PackedLayout(t, n, k).has_row_ranges() || !PackedLayout(t, k, n).has_row_ranges()) {
     b.pack(pool, t, w, n, k, false);
     gradient.pack(pool, t, w, k, n, true);
     return;
   }
+  b.set_layout(t, n, k);
+  gradient.set_layout(t, k, n);
   pool.parallel_for(n, kPanel, [&](int64_t begin, int64_t end) {
     const float* rows = w + begin * k;
     b.layout_.pack(begin, end, DType::kF32, rows, 1, k, b.data_.data());
-    gradient.layout_.pack_by_rows(begin, end, rows, gradient.data_.data());
+    gradient.layout_.pack_row_range(begin, end, rows, gradient.data_.data());
   });
 }
 

@@ -25,16 +25,6 @@ namespace {
 
 using namespace avx512;
 
-// Steps of four bytes.
-ColumnGroups groups_of_panel(int64_t k) {
-  if (has_amx()) return {.columns = kAmxTile, .steps = round_up(k, kLine) / kStepBytes};
-  return {.columns = kPanel, .steps = divide_up(k, kStepBytes)};
-}
-int64_t vnni_panel_bytes(int64_t k) {
-  const ColumnGroups g = groups_of_panel(k);
-  return kPanel / g.columns * g.bytes();
-}
-
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) { _mm256_mask_storeu_epi16(p, lanes, to_bf16(v)); }
 
@@ -96,7 +86,7 @@ template <class Y>
 NMT_VNNI void multiply_by_vnni(const VnniProduct& p) {
   static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                            multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
-  const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = vnni_panel_bytes(p.k);
+  const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = cpu::panel_bytes(DType::kI8, p.k);
   alignas(kLine) int32_t sums[kTileRows * kPanel];
   for (int64_t column = p.begin; column < p.end; column += kPanel) {
     const std::byte* panel = p.packed + column / kPanel * panel_bytes;
@@ -112,7 +102,7 @@ NMT_VNNI void multiply_by_vnni(const VnniProduct& p) {
 // from memory once, and all tiles' products together fetch the next half of it.
 template <class Y>
 NMT_AMX void multiply_by_amx(const VnniProduct& p) {
-  const int64_t row_bytes = vnni_row_bytes(p.k), group_bytes = groups_of_panel(p.k).bytes(),
+  const int64_t row_bytes = vnni_row_bytes(p.k), group_bytes = groups_of_panel(DType::kI8, p.k).bytes(),
                 lines = divide_up(p.k, kLine);
   const int64_t halves = divide_up(p.end - p.begin, kAmxColumns), row_tiles = divide_up(p.m, kAmxRows);
   const auto* const q = reinterpret_cast<const std::byte*>(p.q);
@@ -154,15 +144,13 @@ NMT_AMX void multiply_by_amx(const VnniProduct& p) {
 // An odd number of lines for AMX: rows a power of two apart would share few sets of the cache.
 int64_t vnni_row_bytes(int64_t k) { return has_amx() ? (divide_up(k, kLine) | 1) * kLine : round_up(k, 4); }
 
-int64_t vnni_bytes(int64_t n, int64_t k) { return round_up(n, kPanel) / kPanel * vnni_panel_bytes(k); }
-
 void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
   if (k == 0) return;
-  const ColumnGroups g = groups_of_panel(k);
-  const int64_t panel = vnni_panel_bytes(k);
+  const ColumnGroups g = groups_of_panel(DType::kI8, k);
+  const int64_t panel = panel_bytes(DType::kI8, k);
   std::memset(packed + begin / kPanel * panel, 0, static_cast<size_t>(divide_up(end - begin, kPanel) * panel));
   for (int64_t column = begin; column < end; ++column, q += k) {
-    std::byte* to = packed + column / g.columns * g.bytes() + column % g.columns * kStepBytes;
+    std::byte* to = packed + g.offset_of(column);
     for (int64_t i = 0; i < k; i += kStepBytes, to += g.step_bytes())
       std::memcpy(to, q + i, static_cast<size_t>(std::min(kStepBytes, k - i)));
   }

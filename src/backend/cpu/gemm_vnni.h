@@ -18,10 +18,7 @@ bool has_vnni_products();
 // Bytes of a row of q, of which those from k on are zeros.
 int64_t vnni_row_bytes(int64_t k);
 
-// Bytes of a packed B [k, n]: panels of columns; in a panel, four rows at a time, column by column.
-int64_t vnni_bytes(int64_t n, int64_t k);
-
-// Packs columns [begin, end) of B, begin a multiple of kPanel, out of q [end - begin, k].
+// Packs columns [begin, end) of B, begin a multiple of kPanel, out of q [end - begin, k] into panels (panels.h).
 void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed);
 
 // y [m, end - begin] with the row stride ldy = the epilogue of what x's rows and B's columns mean; the bias is that of

@@ -1,8 +1,5 @@
 #include "backend/cpu/panels.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "backend/cpu/amx.h"
 #include "backend/cpu/avx512.h"
 #include "base/math.h"
@@ -12,7 +9,7 @@ namespace nmt::cpu {
 int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_t>(size_of(t)), kLine) * kPanel; }
 
 ColumnGroups groups_of_panel(DType t, int64_t k) {
-  const bool tiles = t == DType::kBF16 && has_amx();
+  const bool tiles = t != DType::kF32 && has_amx();
   return {tiles ? kAmxTile : kPanel, panel_bytes(t, k) / (kPanel * kStepBytes)};
 }
 
@@ -66,10 +63,8 @@ template <class X>
 void pack_lines_of_rows(DType t, const ColumnGroups& g, int64_t all_rows, int64_t all_columns, int64_t rows,
                         int64_t columns, const X* x, int64_t ldx, std::byte* to) {
   for (int64_t r = 0; r < all_rows; r += line_elements(t), x += line_elements(t) * ldx, to += kLanes * g.step_bytes())
-    for (int64_t c = 0; c < all_columns; c += kLanes) {
-      std::byte* at = to + c / g.columns * g.bytes() + c % g.columns * kStepBytes;
-      pack_line_of_rows({t, g.step_bytes(), at}, rows - r, columns - c, x + c, ldx);
-    }
+    for (int64_t c = 0; c < all_columns; c += kLanes)
+      pack_line_of_rows({t, g.step_bytes(), to + g.offset_of(c)}, rows - r, columns - c, x + c, ldx);
 }
 void pack_lines_of_rows(DType t, const ColumnGroups& g, int64_t all_rows, int64_t all_columns, DType tx, int64_t rows,
                         int64_t columns, const void* x, int64_t ldx, std::byte* to) {
@@ -113,7 +108,7 @@ NMT_AVX512 void transpose(Vectors& v) {
 }
 
 // 16 steps of a column, from its first element on, of which so many are left.
-NMT_AVX512 [[gnu::always_inline]] inline __m512i steps_of(DType t, const float* w, int64_t left) {
+NMT_AVX512 [[gnu::always_inline]] inline __m512i line_of(DType t, const float* w, int64_t left) {
   prefetch(w, kAheadBytes);
   const __m512 first = load(lanes_of(left), w);
   if (t == DType::kF32) return _mm512_castps_si512(first);
@@ -125,8 +120,7 @@ NMT_AVX512 [[gnu::always_inline]] inline __m512i steps_of(DType t, const float* 
 NMT_AVX512 void pack_line_of_columns(const Line& line, int64_t columns, int64_t left, const float* w, int64_t ldw) {
   Vectors v;
 #pragma GCC unroll 16
-  for (int64_t c = 0; c < kLanes; ++c)
-    v[c] = c < columns ? steps_of(line.t, w + c * ldw, left) : _mm512_setzero_si512();
+  for (int64_t c = 0; c < kLanes; ++c) v[c] = c < columns ? line_of(line.t, w + c * ldw, left) : _mm512_setzero_si512();
   transpose(v);
 #pragma GCC unroll 16
   for (int64_t step = 0; step < kLanes; ++step) _mm512_storeu_si512(line.to + step * line.step_bytes, v[step]);
@@ -147,7 +141,7 @@ void pack_columns(DType t, int64_t k, int64_t begin, int64_t end, const float* w
   packed += begin / kPanel * panel_bytes(t, k);
   const int64_t columns = end - begin;
   for (int64_t c = 0; c < round_up(columns, kPanel); c += kLanes) {
-    std::byte* to = packed + c / g.columns * g.bytes() + c % g.columns * kStepBytes;
+    std::byte* to = packed + g.offset_of(c);
     for (int64_t i = 0; i < k; i += line_elements(t), to += kLanes * g.step_bytes())
       pack_line_of_columns({t, g.step_bytes(), to}, columns - c, k - i, w + c * k + i, k);
   }

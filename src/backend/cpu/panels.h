@@ -8,7 +8,7 @@
 
 // Operands of the products of gemm_panels.h, copied into the order in which those read them.
 //
-// A step of a product's sum takes 4 bytes of a column: an element of float32, or two of bf16.
+// A step of a product's sum takes 4 bytes of a column: an element of float32, two of bf16, or four bytes.
 namespace nmt::cpu {
 
 inline constexpr int64_t kStepBytes = 4;
@@ -21,6 +21,7 @@ struct ColumnGroups {
 
   int64_t step_bytes() const { return columns * kStepBytes; }
   int64_t bytes() const { return steps * step_bytes(); }  // of a group
+  int64_t offset_of(int64_t column) const { return column / columns * bytes() + column % columns * kStepBytes; }
 };
 
 // Bytes of kPanel columns of B [k, n]. Zeros fill up n to a multiple of kPanel, k to whole lines: 64 bytes of each
@@ -31,7 +32,7 @@ int64_t panel_bytes(DType t, int64_t k);
 inline int64_t line_elements(DType t) { return kLine / static_cast<int64_t>(size_of(t)); }
 
 // The groups of a panel: one or, where AMX multiplies, of as many columns as a tile has. oneDNN calls these layouts
-// BA16a64b for float32, and BA16a64b2a or, for AMX, BA16a16b2a for bf16.
+// BA16a64b for float32, BA16a64b2a or, for AMX, BA16a16b2a for bf16, and BA16a64b4a or BA16a16b4a for bytes.
 ColumnGroups groups_of_panel(DType t, int64_t k);
 
 // What of B [k, n] is packed: columns from a multiple of kPanel on, rows from a multiple of line_elements() on. The
@@ -40,8 +41,7 @@ struct PanelPart {
   int64_t column, end_column, row, end_row;
 };
 
-// Packs x, row-major with the row stride ldx, as such a part; below its rows are zeros. x is of dtype t, or of kF32, or
-// of kBF16.
+// Packs x, row-major with the row stride ldx, as such a part of dtype t; below its rows are zeros. tx is kF32 or kBF16.
 void pack_rows(DType t, int64_t k, const PanelPart& part, DType tx, int64_t rows, const void* x, int64_t ldx,
                std::byte* packed);
 

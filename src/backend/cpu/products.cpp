@@ -180,8 +180,7 @@ PackedLayout PackedLayout::of_rows(DType tx, int64_t n, int64_t rows) {
 }
 
 int64_t PackedLayout::bytes() const {
-  if (kind_ == Kind::kPanels) return offset_of(round_up(n_, kPanel));
-  if (kind_ == Kind::kVnni) return vnni_bytes(n_, k_);
+  if (kind_ != Kind::kOneDnn) return offset_of(round_up(n_, kPanel));
   return product_ == nullptr ? 0 : static_cast<int64_t>(product_->w.get_size());
 }
 
@@ -200,7 +199,7 @@ void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, i
     return vnni_pack(begin, end, k_, static_cast<const int8_t*>(w), packed);
   }
   if (kind_ == Kind::kPanels) {
-    check(from == DType::kF32 && (row == 1 || column == 1), "panels are packed from float32 without gaps");
+    check(from == DType::kF32 && (row == 1 || column == 1), "panels are packed from columns or rows of float32");
     if (column == 1) return cpu::pack_rows(t_, k_, {begin, end, 0, k_}, from, k_, w, row, packed);
     check(column == k_, "columns of {} in {}", k_, column);
     return pack_columns(t_, k_, begin, end, static_cast<const float*>(w), packed);
@@ -214,8 +213,8 @@ void PackedLayout::pack(int64_t begin, int64_t end, DType from, const void* w, i
   dnnl::reorder(source, target).execute(stream, source, target);
 }
 
-void PackedLayout::pack_by_rows(int64_t begin, int64_t end, const float* x, std::byte* packed) const {
-  check(packs_by_rows(), "a layout without panels of nmt's own");
+void PackedLayout::pack_row_range(int64_t begin, int64_t end, const float* x, std::byte* packed) const {
+  check(has_row_ranges(), "a layout without panels of nmt's own");
   cpu::pack_rows(t_, k_, {0, n_, begin, end}, DType::kF32, end - begin, x, n_, packed);
 }
 

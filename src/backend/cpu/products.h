@@ -36,13 +36,13 @@ class PackedLayout {
   bool is_vnni() const { return kind_ == Kind::kVnni; }
 
   // Packs columns [begin, end) of plain elements of dtype `from`; w points at row 0 of column `begin` and has these
-  // strides: for VNNI bytes, column by column.
+  // strides, of which one is 1: for panels of nmt's own kF32, column after column or row after row, for VNNI bytes,
+  // column after column.
   void pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
             std::byte* packed) const;
-  // Whether rows can be packed apart; then packs rows [begin, end) of B, begin a multiple of kPanel: x [end - begin,
-  // n].
-  bool packs_by_rows() const { return kind_ == Kind::kPanels; }
-  void pack_by_rows(int64_t begin, int64_t end, const float* x, std::byte* packed) const;
+  // Whether rows of B can be packed apart. Then packs rows [begin, end), begin a multiple of kPanel: x, without gaps.
+  bool has_row_ranges() const { return kind_ == Kind::kPanels; }
+  void pack_row_range(int64_t begin, int64_t end, const float* x, std::byte* packed) const;
   // Packs x [rows, end - begin] with the row stride ldx, in a layout of_rows() for its dtype tx; B's other rows
   // are zeros.
   void pack_rows(DType tx, int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,

@@ -286,21 +286,57 @@ TEST_CASE("a packed matrix is packed anew", "[gemm]") {
 }
 
 TEST_CASE("a matrix is packed both ways as each way alone", "[gemm]") {
+  // Into memory that held NaN before: what fills up panels must be zeros, and columns of NaN do not touch others.
   ThreadPool pool(2);
   for (const DType t : compute_types())
-    for (const auto& [n, k] :
-         {std::pair<int64_t, int64_t>{1, 1}, {64, 64}, {65, 33}, {7, 130}, {300, 96}, {130, 257}}) {
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1, 1},
+                               {2, 2},
+                               {64, 64},
+                               {70, 34},
+                               {34, 66},
+                               {65, 33},
+                               {7, 130},
+                               {300, 96},
+                               {130, 257}}) {
       INFO(name_of(t) << " [" << n << ", " << k << "]");
-      const Array w(DType::kF32, random_values(static_cast<size_t>(n * k), 1));
+      const Array w(DType::kF32, Array(t, random_values(static_cast<size_t>(n * k), 2)).values());
+      const std::vector<float> nan(384 * 384, std::nanf(""));
       cpu::PackedMatrix both[2], alone[2];
+      cpu::PackedMatrix::pack_both(pool, t, nan.data(), 384, 384, both[0], both[1]);
       cpu::PackedMatrix::pack_both(pool, t, w.f32(), n, k, both[0], both[1]);
       alone[0].pack(pool, t, w.f32(), n, k, false);
       alone[1].pack(pool, t, w.f32(), k, n, true);
-      for (int way = 0; way < 2; ++way) {
-        REQUIRE(both[way].bytes() == alone[way].bytes());
-        CHECK(std::memcmp(both[way].data(), alone[way].data(), static_cast<size_t>(both[way].bytes())) == 0);
+      for (const bool transposed : {false, true}) {
+        const cpu::PackedMatrix &one = both[transposed], &other = alone[transposed];
+        REQUIRE(one.bytes() == other.bytes());
+        CHECK(std::memcmp(one.data(), other.data(), static_cast<size_t>(one.bytes())) == 0);
+        const Product product(t, t, {35, one.n(), one.k()}, transposed, false, false);  // its w is the same numbers
+        check_product(t, product.run(pool, one), product.reference());
       }
     }
+}
+
+TEST_CASE("packed elements are rounded to nearest even", "[gemm]") {
+  if (!cpu::has_bf16()) {
+    log::warn("SKIPPED: products of bf16: this processor has none");
+    return;
+  }
+  // Times one, which adds nothing.
+  constexpr int64_t kN = 70, kK = 34;
+  ThreadPool pool(1);
+  Values numbers = random_values(kN * kK, 1), ones(kK * kK);
+  for (size_t i = 0; i < 40; ++i) numbers[i] = (i % 2 == 0 ? 1 : -1) * (1 + static_cast<double>(i + 1) / 256);  // ties
+  for (size_t i = 0; i < kK; ++i) ones[i * (kK + 1)] = 1;
+  const Array w(DType::kF32, numbers), x(DType::kBF16, ones);
+  const Values expected = Array(DType::kBF16, w.values()).values();
+  for (const bool transposed : {false, true}) {
+    cpu::PackedMatrix packed;
+    packed.pack(pool, DType::kBF16, w.f32(), kN, kK, transposed);
+    Array y(DType::kF32, Values(kK * kN));
+    cpu::multiply(pool, packed, kK, DType::kBF16, x.data(), DType::kF32, y.data());
+    for (size_t i = 0; i < kK; ++i)
+      for (size_t c = 0; c < kN; ++c) REQUIRE(y[i * kN + c] == expected[transposed ? i * kN + c : c * kK + i]);
+  }
 }
 
 TEST_CASE("gradients of weights", "[gemm]") {

@@ -1,6 +1,7 @@
 // What outlives a graph: packed weights, caches of decoding, seeds of dropout.
 #include "graph/runtime.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -117,6 +118,42 @@ TEST_CASE("nobody waits for another one's weight to be packed", "[ops]") {
   CHECK_FALSE(waited);
   CHECK(other.get() == bytes);
   CHECK(weights.bytes() == 2 * bytes);
+}
+
+TEST_CASE("a weight that changes is packed again both ways at once, where the other way is free", "[ops]") {
+  ThreadPool pool(1);
+  constexpr int64_t kRows = 70, kColumns = 34;
+  std::vector<float> values(kRows * kColumns);
+  const Tensor w{values.data(), {{kRows, kColumns}, DType::kF32}};
+  const auto bytes_of = [](const cpu::PackedMatrix& m) {
+    return std::vector<std::byte>(m.data(), m.data() + m.bytes());
+  };
+  const auto fresh = [&](DType t, bool transposed) {
+    cpu::PackedMatrix packed;
+    packed.pack(pool, t, values.data(), transposed ? kColumns : kRows, transposed ? kRows : kColumns, transposed);
+    return bytes_of(packed);
+  };
+  for (const bool first : {false, true}) {
+    PackedWeights weights(false);
+    int packed = 0;
+    weights.on_packed = [&](std::span<const float>) { ++packed; };
+    DType t = DType::kF32;
+    const auto check_both = [&](int times) {
+      std::ranges::generate(values, [number = 0.f]() mutable { return number += 0.25f; });
+      values.front() = static_cast<float>(packed);
+      weights.parameters_changed();
+      packed = 0;
+      for (const bool transposed : {first, !first})
+        CHECK(bytes_of(weights.get(pool, w, t, transposed)) == fresh(t, transposed));
+      CHECK(packed == times);
+    };
+    check_both(2);
+    check_both(1);
+    if (!cpu::has_bf16()) continue;
+    t = DType::kBF16;  // what the other was packed as is not what is asked for
+    check_both(2);
+    check_both(1);
+  }
 }
 
 TEST_CASE("one matrix in several views is packed for each", "[ops]") {

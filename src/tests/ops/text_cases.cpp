@@ -273,7 +273,7 @@ std::vector<OpCase> text_cases() {
                                                                                                      {7, 5, 33, 4},
                                                                                                      {33, 7, 65, 65},
                                                                                                      {0, 5, 7, 2},
-                                                                                                     {300, 3, 7, 3},
+                                                                                                     {500, 3, 7, 3},
                                                                                                      {5, 3, 300, 8},
                                                                                                      {3, 2, 9001, 5}}) {
     for (const bool ids : {false, true}) cases.push_back(top_k_case(rows, depth, width, k, ids, false));
