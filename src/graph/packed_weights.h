@@ -35,21 +35,21 @@ class PackedWeights {
   int64_t bytes() const;
 
  private:
+  struct Way {
+    uint64_t version = 0;  // 0: never packed
+    cpu::PackedMatrix matrix;
+  };
   struct Packed {
     mutable std::mutex mutex;
-    uint64_t version = 0;
-    cpu::PackedMatrix matrix;
+    Way plain, transposed;
   };
   struct Key {
     const void* data;
-    int64_t n, k;
-    bool transposed;
+    int64_t rows, columns;
     auto operator<=>(const Key&) const = default;
   };
 
-  // Packs an entry that its caller has locked and, where that has been packed before, is out of date, too, and nobody
-  // uses it, the same weight's other one (null: there is none).
-  void pack(ThreadPool& pool, const Tensor& w, DType t, bool transposed, Packed& entry, Packed* other);
+  Packed& entry_of(const Key& key);
 
   bool int8_;
   uint64_t version_ = 1;

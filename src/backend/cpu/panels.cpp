@@ -132,13 +132,13 @@ void pack_rows(DType t, int64_t k, const PanelPart& part, DType tx, int64_t rows
                std::byte* packed) {
   const ColumnGroups g = groups_of_panel(t, k);
   const int64_t columns = part.end_column - part.column;
-  std::byte* to = packed + part.column / kPanel * panel_bytes(t, k) + part.row / elements_of_step(t) * g.step_bytes();
+  std::byte* to = packed + g.offset_of(part.column) + part.row / elements_of_step(t) * g.step_bytes();
   pack_lines_of_rows(t, g, part.end_row - part.row, round_up(columns, kPanel), tx, rows, columns, x, ldx, to);
 }
 
 void pack_columns(DType t, int64_t k, int64_t begin, int64_t end, const float* w, std::byte* packed) {
   const ColumnGroups g = groups_of_panel(t, k);
-  packed += begin / kPanel * panel_bytes(t, k);
+  packed += g.offset_of(begin);
   const int64_t columns = end - begin;
   for (int64_t c = 0; c < round_up(columns, kPanel); c += kLanes) {
     std::byte* to = packed + g.offset_of(c);
