@@ -31,14 +31,14 @@ Shape last_axes(const Shape& shape, int rank) {
 void check_broadcast(std::string_view op, const Spec& a, const Spec& b) {
   const int rank = b.shape.rank();
   check(rank <= a.shape.rank() && last_axes(a.shape, rank) == b.shape, "{}: shape {} is neither {} nor its last axes",
-        op, b.shape.str(), a.shape.str());
+        op, b.shape, a.shape);
   check(b.dtype == a.dtype || b.dtype == DType::kF32, "{}: {} does not combine with {}", op, name_of(a.dtype),
         name_of(b.dtype));
 }
 
 void check_activation(std::string_view op, const Spec& x) {
   check(x.dtype == DType::kF32 || x.dtype == DType::kBF16 || x.dtype == DType::kF16, "{}: nothing is computed of {} {}",
-        op, name_of(x.dtype), x.shape.str());
+        op, name_of(x.dtype), x.shape);
 }
 
 Expr fill(Graph& graph, const Spec& spec, float value) { return graph.append(Fill{spec, value}, {}); }
@@ -103,7 +103,7 @@ Expr sum_leading(Expr x, int rank, bool keep_dtype) {
 
 std::vector<Spec> SumLeading::infer(std::span<const Spec> in) const {
   check_activation(kName, in[0]);
-  check(rank >= 0 && rank <= in[0].shape.rank(), "{}: {} has no {} axes", kName, in[0].shape.str(), rank);
+  check(rank >= 0 && rank <= in[0].shape.rank(), "{}: {} has no {} axes", kName, in[0].shape, rank);
   return {{last_axes(in[0].shape, rank), keep_dtype ? in[0].dtype : DType::kF32}};
 }
 

@@ -88,7 +88,7 @@ void Graph::fuse() {
 }
 
 void Graph::backward(Expr loss) {
-  check(loss.shape().elements() == 1, "backward: the loss has shape {}, not one element", loss.shape().str());
+  check(loss.shape().elements() == 1, "backward: the loss has shape {}, not one element", loss.shape());
   check(gradients_.empty(), "backward: called before on this graph");
   fuse();
   gradients_.resize(nodes_.size());
@@ -163,7 +163,7 @@ void Backprop::add(int i, Expr gradient) {
   const Node& node = graph_.nodes()[static_cast<size_t>(to.node)];
   check(node.gradient == nullptr, "a parameter's gradient is accumulated through a sink");
   check(gradient.shape() == graph_.spec(to).shape, "{}: gradient of input {} has shape {}, not {}",
-        graph_.nodes()[static_cast<size_t>(node_)].op.name(), i, gradient.shape().str(), graph_.spec(to).shape.str());
+        graph_.nodes()[static_cast<size_t>(node_)].op.name(), i, gradient.shape(), graph_.spec(to).shape);
   Value& slot = gradients_[static_cast<size_t>(to.node)][static_cast<size_t>(to.output)];
   slot = slot.node < 0 ? gradient.value() : nmt::add(Expr(&graph_, slot), gradient).value();
 }

@@ -176,7 +176,7 @@ std::string Plan::table() const {
     for (size_t o = 0; o < entry.outputs.size(); ++o) {
       const Spec& spec = entry.outputs[o];
       text += fmt::format("{:>5}  {:<28} {:<18} {:>12} {:>12} {:>11} {:>10}\n", step.node,
-                          o == 0 ? entry.op.name() : "", fmt::format("{}{}", name_of(spec.dtype), spec.shape.str()),
+                          o == 0 ? entry.op.name() : "", fmt::format("{}{}", name_of(spec.dtype), spec.shape),
                           spec.bytes(), step.offsets[o] < 0 ? "gradient" : fmt::format("{}", step.offsets[o]),
                           o == 0 ? fmt::format("{:.2f}", step.flops * 1e-6) : "",
                           o == 0 ? fmt::format("{:.3f}", step.seconds * 1e3) : "");

@@ -41,8 +41,8 @@ void require_same_tensors(const ModelFile& first, const ModelFile& other) {
     require(b != nullptr, "{}: tensor {} of {} is missing", other.path(), name, first.path());
     const bool vocabulary = a.name == "vocab" || a.name.starts_with("vocab.");
     if (!vocabulary)
-      require(b->shape == a.shape, "{}: tensor {} has the shape {}, in {} it is {}", other.path(), name, b->shape.str(),
-              first.path(), a.shape.str());
+      require(b->shape == a.shape, "{}: tensor {} has the shape {}, in {} it is {}", other.path(), name, b->shape,
+              first.path(), a.shape);
     if (is_averaged(a)) {
       for (const auto& [model, tensor] : {std::pair(&first, &a), std::pair(&other, b)})
         require(fits_float(tensor->dtype), "{}: parameter {} has the type {}; f32, bf16 or f16 is expected",

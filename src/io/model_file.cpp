@@ -72,8 +72,8 @@ std::string_view ModelFile::vocabulary(std::string_view name) const {
 const TensorInfo& ModelFile::parameter(std::string_view name, const Shape& shape) const {
   const auto* tensor = file_.find(name);
   require(tensor != nullptr, "{}: parameter {} is missing", path(), name);
-  require(tensor->shape == shape, "{}: parameter {} has the shape {}, {} is expected", path(), name,
-          tensor->shape.str(), shape.str());
+  require(tensor->shape == shape, "{}: parameter {} has the shape {}, {} is expected", path(), name, tensor->shape,
+          shape);
   require(fits_float(tensor->dtype), "{}: parameter {} has the type {}; f32, bf16 or f16 is expected", path(), name,
           name_of(tensor->dtype));
   return *tensor;

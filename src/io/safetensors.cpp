@@ -301,7 +301,7 @@ void SafetensorsWriter::declare(std::string name, DType dtype, const Shape& shap
   check(index_.emplace(name, tensors_.size()).second, "tensor {} is declared twice", name);
   const std::vector<uint64_t> lengths(shape.begin(), shape.end());
   const auto bytes = byte_size(dtype, lengths);
-  check(bytes.has_value(), "the shape {} of tensor {} is too large", shape.str(), name);
+  check(bytes.has_value(), "the shape {} of tensor {} is too large", shape, name);
   const uint64_t begin = tensors_.empty() ? 0 : tensors_.back().end;
   check(begin % size_of(dtype) == 0, "tensor {} would be misaligned: declare longer elements first", name);
   tensors_.push_back({std::move(name), dtype, shape, begin, begin + *bytes});
@@ -335,7 +335,7 @@ void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> 
   while (current_ < found->second && position_ == tensors_[current_].end) ++current_;
   check(current_ == found->second, "tensor {} is written out of order: {} is next", name, tensors_[current_].name);
   check(data.size() <= tensors_[current_].end - position_, "tensor {} gets more data than its shape {} holds", name,
-        tensors_[current_].shape.str());
+        tensors_[current_].shape);
   constexpr size_t kPiece = 1 << 20;  // AtomicFile copies what it gets
   for (auto rest = data; !rest.empty(); rest = rest.subspan(std::min(kPiece, rest.size())))
     file_.write(rest.data(), std::min(kPiece, rest.size()));

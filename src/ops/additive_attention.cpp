@@ -28,9 +28,9 @@ std::vector<Spec> AdditiveAttention::infer(std::span<const Spec> in) const {
   check(q.rank() == 2 && k.rank() == 2 && v.rank() == 2 && w.rank() == 2 && q[1] == k[1] && q[1] == w.elements() &&
             k[0] == v[0] && w[0] > 0 && v[1] % w[0] == 0 && in[1].dtype == in[0].dtype && in[2].dtype == in[0].dtype &&
             in[3].dtype == DType::kF32,
-        "{}: q {}, k {}, v {}, w {} do not fit", kName, q.str(), k.str(), v.str(), w.str());
+        "{}: q {}, k {}, v {}, w {} do not fit", kName, q, k, v, w);
   check(in[4].shape == in[5].shape && in[4].shape == in[6].shape && in[4].shape[0] >= 1, "{}: begins {}, {}, {}", kName,
-        in[4].shape.str(), in[5].shape.str(), in[6].shape.str());
+        in[4].shape, in[5].shape, in[6].shape);
   return {{{q[0], v[1]}, in[0].dtype}, {{w[0], q[0]}, DType::kF32}};
 }
 
@@ -100,7 +100,7 @@ std::vector<Spec> CachedAdditiveAttention::infer(std::span<const Spec> in) const
   check_key_value_caches(kName, in[0], in[1], in[2], in[4], in[5], in[6]);
   const int64_t keys = in[1].shape[1], values = in[2].shape[1];
   check(in[3].shape.rank() == 2 && in[3].shape.elements() == keys && in[3].shape[0] > 0 && values % in[3].shape[0] == 0,
-        "{}: caches {} and {}, w {}", kName, in[1].shape.str(), in[2].shape.str(), in[3].shape.str());
+        "{}: caches {} and {}, w {}", kName, in[1].shape, in[2].shape, in[3].shape);
   return {{{in[0].shape[0], values}, in[0].dtype}};
 }
 

@@ -41,9 +41,9 @@ std::vector<Spec> AttentionOp::infer(std::span<const Spec> in) const {
   };
   check(in.size() == 6 && fits(in[0], q_column, d_k) && fits(in[1], k_column, d_k) && fits(in[2], v_column, d_v) &&
             in[1].shape[0] == in[2].shape[0],
-        "attention: q {}, k {}, v {} do not fit", in[0].shape.str(), in[1].shape.str(), in[2].shape.str());
+        "attention: q {}, k {}, v {} do not fit", in[0].shape, in[1].shape, in[2].shape);
   check(in[3].shape == in[4].shape && in[3].shape == in[5].shape && in[3].shape[0] >= 1, "attention: begins {}, {}, {}",
-        in[3].shape.str(), in[4].shape.str(), in[5].shape.str());
+        in[3].shape, in[4].shape, in[5].shape);
   return {{{in[0].shape[0], static_cast<int64_t>(heads) * d_v}, in[0].dtype}, {{heads, in[0].shape[0]}, DType::kF32}};
 }
 
@@ -156,7 +156,7 @@ std::vector<Spec> CachedAttention::infer(std::span<const Spec> in) const {
   check_key_value_caches(kName, in[0], in[1], in[2], in[3], in[4], in[5]);
   const int64_t keys = in[1].shape[1], values = in[2].shape[1];
   check(heads > 0 && keys % heads == 0 && values % heads == 0, "{}: {} heads of caches {} and {}", kName, heads,
-        in[1].shape.str(), in[2].shape.str());
+        in[1].shape, in[2].shape);
   return {{{in[0].shape[0], values}, in[0].dtype}};
 }
 

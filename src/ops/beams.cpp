@@ -12,8 +12,7 @@ int64_t check_beams(std::string_view op, const BeamRule& rule, std::span<const S
   check(beams.rank() == 2 && beams[1] == BeamBatch::state_words(rule) && in[1].shape == Shape{in[1].shape[0], 2} &&
             pages.rank() == 2 && pages[0] == beams[0] && in[0].dtype == DType::kI32 && in[1].dtype == DType::kI32 &&
             in[2].dtype == DType::kI32,
-        "{}: beams {} of {} hypotheses, history {}, pages {}", op, beams.str(), rule.beam, in[1].shape.str(),
-        pages.str());
+        "{}: beams {} of {} hypotheses, history {}, pages {}", op, beams, rule.beam, in[1].shape, pages);
   return pages[1] * kPageSteps;
 }
 
@@ -65,8 +64,7 @@ std::vector<Spec> AdvanceBeams::infer(std::span<const Spec> in) const {
   check(best.rank() == 2 && best[0] == sentences * rule.beam && in[4].shape == best &&
             in[5].shape == Shape{stride + 1} && in[3].dtype == DType::kF32 && in[4].dtype == DType::kI32 &&
             in[5].dtype == DType::kF64 && (in.size() < 7 || in[6].dtype == DType::kI32),
-        "{}: {} for {} sentences with beams of {}, penalties {}", kName, best.str(), sentences, rule.beam,
-        in[5].shape.str());
+        "{}: {} for {} sentences with beams of {}, penalties {}", kName, best, sentences, rule.beam, in[5].shape);
   return {{{sentences, BeamStep::report_words(rule, stride)}, DType::kI32}};
 }
 

@@ -15,14 +15,14 @@ void check_cache(std::string_view op, const Spec& x, const Spec& cache, const Sp
             slot.shape == Shape{rows} && entry.shape.rank() == 2 && entry.shape[0] == rows &&
             length.shape == Shape{rows} && slot.dtype == DType::kI32 && entry.dtype == DType::kI32 &&
             length.dtype == DType::kI32,
-        "{}: {}, cache {}, entries {}", op, x.shape.str(), cache.shape.str(), entry.shape.str());
+        "{}: {}, cache {}, entries {}", op, x.shape, cache.shape, entry.shape);
 }
 
 void check_key_value_caches(std::string_view op, const Spec& qkv, const Spec& keys, const Spec& values,
                             const Spec& slot, const Spec& entry, const Spec& length) {
   check(keys.shape.rank() == 2 && values.shape.rank() == 2 && keys.shape[0] == values.shape[0] &&
             qkv.shape == Shape{qkv.shape[0], 2 * keys.shape[1] + values.shape[1]},
-        "{}: qkv {}, caches {} and {}", op, qkv.shape.str(), keys.shape.str(), values.shape.str());
+        "{}: qkv {}, caches {} and {}", op, qkv.shape, keys.shape, values.shape);
   for (const Spec* cache : {&keys, &values})
     check_cache(op, {{qkv.shape[0], cache->shape[1]}, qkv.dtype}, *cache, slot, entry, length);
 }

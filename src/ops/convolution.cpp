@@ -28,7 +28,7 @@ void check_begins(std::string_view op, const Spec& x, const Spec& begin, int cou
   check_activation(op, x);
   check(
       x.shape.rank() == 2 && begin.shape.rank() == 1 && begin.shape[0] >= 1 && begin.dtype == DType::kI32 && count > 0,
-      "{}: {} of {}, begins {}", op, count, x.shape.str(), begin.shape.str());
+      "{}: {} of {}, begins {}", op, count, x.shape, begin.shape);
 }
 
 }  // namespace

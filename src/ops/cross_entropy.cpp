@@ -44,7 +44,7 @@ std::vector<Spec> infer_losses(std::string_view name, const Spec& x, int64_t row
                                const Spec& weight) {
   check(x.shape.rank() == 2 && labels.shape == Shape{rows} && labels.dtype == DType::kI32 && weight.shape == Shape{1} &&
             weight.dtype == DType::kF32,
-        "{}: {}, labels {}, weight {}", name, x.shape.str(), labels.shape.str(), weight.shape.str());
+        "{}: {}, labels {}, weight {}", name, x.shape, labels.shape, weight.shape);
   return {{{1}, DType::kF32}, {{rows}, DType::kF32}};
 }
 
@@ -102,8 +102,8 @@ void CrossEntropyGradient::cpu(const Launch& l) const {
 }
 
 std::vector<Spec> ProjectCrossEntropy::infer(std::span<const Spec> in) const {
-  check(in[1].shape.rank() == 2 && in[1].shape[1] == in[0].shape.dim(-1), "{}: x {}, weight {}", kName,
-        in[0].shape.str(), in[1].shape.str());
+  check(in[1].shape.rank() == 2 && in[1].shape[1] == in[0].shape.dim(-1), "{}: x {}, weight {}", kName, in[0].shape,
+        in[1].shape);
   auto out = infer_losses(kName, in[0], in[0].shape.dim(0), in[2], in[3]);
   if (gradients) {
     out.push_back(in[0]);

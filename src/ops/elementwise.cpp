@@ -48,7 +48,7 @@ void Unary::cpu(const Launch& l) const {
 }
 
 std::vector<Spec> UnaryGradient::infer(std::span<const Spec> in) const {
-  check(in[0] == in[1], "{}: {} and {}", kName, in[0].shape.str(), in[1].shape.str());
+  check(in[0] == in[1], "{}: {} and {}", kName, in[0].shape, in[1].shape);
   return like(kName, in[1]);
 }
 
@@ -62,7 +62,7 @@ void UnaryGradient::cpu(const Launch& l) const {
 }
 
 std::vector<Spec> Multiply::infer(std::span<const Spec> in) const {
-  check(in[0] == in[1], "multiply: {} and {}", in[0].shape.str(), in[1].shape.str());
+  check(in[0] == in[1], "multiply: {} and {}", in[0].shape, in[1].shape);
   return like(kName, in[0]);
 }
 

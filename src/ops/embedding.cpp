@@ -17,8 +17,7 @@ Expr embed(Expr table, Expr ids, Expr encodings, Expr positions, float factor, f
 std::vector<Spec> Embed::infer(std::span<const Spec> in) const {
   check(in[0].shape.rank() == 2 && in[1].shape.rank() == 1 && in[1].shape == in[3].shape && in[2].shape.rank() == 2 &&
             in[2].shape[1] == in[0].shape[1] && in[1].dtype == DType::kI32 && in[3].dtype == DType::kI32,
-        "embed: table {}, ids {}, encodings {}, positions {}", in[0].shape.str(), in[1].shape.str(), in[2].shape.str(),
-        in[3].shape.str());
+        "embed: table {}, ids {}, encodings {}, positions {}", in[0].shape, in[1].shape, in[2].shape, in[3].shape);
   return {{{in[1].shape[0], in[0].shape[1]}, dtype}};
 }
 

@@ -34,7 +34,7 @@ std::vector<Spec> infer_segments(std::string_view op, std::span<const Spec> in) 
   check_activation(op, in[0]);
   check(in[0].shape.rank() == 3 && in[1].shape.rank() == 1 && in[1].shape[0] >= 1 && in[1] == in[2] &&
             in[1].shape == in[3].shape && in[1].dtype == DType::kI32 && in[3].dtype == DType::kI64,
-        "{}: {}, begins {}, {}, {}", op, in[0].shape.str(), in[1].shape.str(), in[2].shape.str(), in[3].shape.str());
+        "{}: {}, begins {}, {}, {}", op, in[0].shape, in[1].shape, in[2].shape, in[3].shape);
   return {in[0]};
 }
 
@@ -56,8 +56,7 @@ Expr dropout_segments(Expr weights, const Segments& s, float rate) {
 
 std::vector<Spec> Columns::infer(std::span<const Spec> in) const {
   const int64_t width = in[0].shape.dim(-1);
-  check(first >= 0 && count >= 0 && first + count <= width, "columns: {} from {} of {}", count, first,
-        in[0].shape.str());
+  check(first >= 0 && count >= 0 && first + count <= width, "columns: {} from {} of {}", count, first, in[0].shape);
   Spec y = in[0];
   y.shape[y.shape.rank() - 1] = count;
   return {y};
@@ -74,7 +73,7 @@ void Columns::cpu(const Launch& l) const {
 
 std::vector<Spec> PadColumns::infer(std::span<const Spec> in) const {
   Spec y = in[0];
-  check(first + y.shape.dim(-1) <= width, "pad_columns: {} at {} of {}", y.shape.str(), first, width);
+  check(first + y.shape.dim(-1) <= width, "pad_columns: {} at {} of {}", y.shape, first, width);
   y.shape[y.shape.rank() - 1] = width;
   return {y};
 }
@@ -89,7 +88,7 @@ void PadColumns::cpu(const Launch& l) const {
 
 std::vector<Spec> SplitHeads::infer(std::span<const Spec> in) const {
   const Shape& x = in[0].shape;
-  check(x.rank() == 2 && heads > 0 && x[1] % heads == 0, "split_heads: {} heads of {}", heads, x.str());
+  check(x.rank() == 2 && heads > 0 && x[1] % heads == 0, "split_heads: {} heads of {}", heads, x);
   return {{{heads, x[0], x[1] / heads}, in[0].dtype}};
 }
 void SplitHeads::backward(Backprop& b) const { b.add(0, merge_heads(b.gradient())); }
@@ -100,7 +99,7 @@ void SplitHeads::cpu(const Launch& l) const {
 
 std::vector<Spec> MergeHeads::infer(std::span<const Spec> in) const {
   const Shape& x = in[0].shape;
-  check(x.rank() == 3, "merge_heads: {}", x.str());
+  check(x.rank() == 3, "merge_heads: {}", x);
   return {{{x[1], x[0] * x[2]}, in[0].dtype}};
 }
 void MergeHeads::backward(Backprop& b) const {

@@ -17,16 +17,15 @@ std::vector<Spec> Linear::infer(std::span<const Spec> in) const {
   check(in.size() == 2u + bias + addend + relu_output, "linear: {} inputs", in.size());
   const Shape &x = in[0].shape, &w = in[1].shape;
   check(x.rank() >= 1 && w.rank() == 2 && x.dim(-1) == w[transposed ? 0 : 1], "linear: x {} and weight {}{} do not fit",
-        x.str(), w.str(), transposed ? " (transposed)" : "");
+        x, w, transposed ? " (transposed)" : "");
   check_activation(kName, in[0]);
   check(in[1].dtype == DType::kF32, "linear: the weight must be float32, not {}", name_of(in[1].dtype));
   Spec y = in[0];
   y.shape[x.rank() - 1] = w[transposed ? 1 : 0];
   if (bias)
     check(in[2].shape == Shape{y.shape.dim(-1)} && in[2].dtype == DType::kF32, "linear: bias {} for an output {}",
-          in[2].shape.str(), y.shape.str());
-  if (in_place() >= 0)
-    check(in.back() == y, "linear: {} of the last input for an output {}", in.back().shape.str(), y.shape.str());
+          in[2].shape, y.shape);
+  if (in_place() >= 0) check(in.back() == y, "linear: {} of the last input for an output {}", in.back().shape, y.shape);
   return {y};
 }
 
@@ -70,8 +69,8 @@ std::vector<Spec> MatMul::infer(std::span<const Spec> in) const {
   const Shape &a = in[0].shape, &b = in[1].shape;
   bool fits = a.rank() >= 2 && a.rank() == b.rank() && in[0].dtype == in[1].dtype;
   for (int i = 0; fits && i < a.rank() - 2; ++i) fits = a[i] == b[i];
-  check(fits && a.dim(transpose_a ? -2 : -1) == b.dim(transpose_b ? -1 : -2), "matmul: {}{} and {}{} do not fit",
-        a.str(), transpose_a ? " transposed" : "", b.str(), transpose_b ? " transposed" : "");
+  check(fits && a.dim(transpose_a ? -2 : -1) == b.dim(transpose_b ? -1 : -2), "matmul: {}{} and {}{} do not fit", a,
+        transpose_a ? " transposed" : "", b, transpose_b ? " transposed" : "");
   check_activation(kName, in[0]);
   Spec y = in[0];
   y.shape[a.rank() - 2] = a.dim(transpose_a ? -1 : -2);

@@ -16,7 +16,7 @@ constexpr int64_t kRowsOfSum = 64;  // rows of one partial sum of parameter grad
 
 void check_rows(std::string_view op, const Spec& x) {
   check_activation(op, x);
-  check(x.shape.rank() >= 1, "{}: {} has no last axis", op, x.shape.str());
+  check(x.shape.rank() >= 1, "{}: {} has no last axis", op, x.shape);
 }
 
 template <class Body>
@@ -51,7 +51,7 @@ void Softmax::cpu(const Launch& l) const {
 }
 
 std::vector<Spec> SoftmaxGradient::infer(std::span<const Spec> in) const {
-  check(in[0] == in[1], "{}: {} and {}", kName, in[0].shape.str(), in[1].shape.str());
+  check(in[0] == in[1], "{}: {} and {}", kName, in[0].shape, in[1].shape);
   return {in[1]};
 }
 
@@ -67,10 +67,10 @@ std::vector<Spec> LayerNorm::infer(std::span<const Spec> in) const {
   check_rows(kName, in[0]);
   const Shape width{in[0].shape.dim(-1)};
   check(in.size() == 3u + residual && in[1].shape == width && in[2].shape == width,
-        "layer_norm: x {}, scale {} and bias {} do not fit", in[0].shape.str(), in[1].shape.str(), in[2].shape.str());
+        "layer_norm: x {}, scale {} and bias {} do not fit", in[0].shape, in[1].shape, in[2].shape);
   check(in[1].dtype == DType::kF32 && in[2].dtype == DType::kF32, "layer_norm: scale and bias must be f32, not {}, {}",
         name_of(in[1].dtype), name_of(in[2].dtype));
-  if (residual) check(in[3] == in[0], "layer_norm: x {} and y {}", in[0].shape.str(), in[3].shape.str());
+  if (residual) check(in[3] == in[0], "layer_norm: x {} and y {}", in[0].shape, in[3].shape);
   return {in[0], in[0], {{in[0].shape.rows(), 2}, DType::kF32}};
 }
 

@@ -69,10 +69,10 @@ Expr project_top_k(Expr x, Expr w, int k, Expr mask) {
 std::vector<Spec> ProjectTopK::infer(std::span<const Spec> in) const {
   check(in[0].shape.rank() == 2 && in[1].shape.rank() == 2 && in[0].shape[1] == in[1].shape[1] && k >= 1 &&
             k <= in[1].shape[0],
-        "{}: x {}, weight {}, k {}", kName, in[0].shape.str(), in[1].shape.str(), k);
+        "{}: x {}, weight {}, k {}", kName, in[0].shape, in[1].shape, k);
   if (in.size() > 2)
     check(in[2].dtype == DType::kU8 && in[2].shape == Shape{in[0].shape[0], round_up(in[1].shape[0], 64) / 8},
-          "{}: mask {} for x {}, weight {}", kName, in[2].shape.str(), in[0].shape.str(), in[1].shape.str());
+          "{}: mask {} for x {}, weight {}", kName, in[2].shape, in[0].shape, in[1].shape);
   return {{{in[0].shape[0], k}, DType::kF32}, {{in[0].shape[0], k}, DType::kI32}};
 }
 

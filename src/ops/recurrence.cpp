@@ -16,12 +16,11 @@ constexpr int64_t kTogether = 8;  // sentences, or rows, of a task: each reads t
 void check_recurrence(std::string_view op, const Spec& x, const Spec& u) {
   check_activation(op, x);
   check(x.shape.rank() == 2 && u.shape == Shape{x.shape[1], x.shape[1]} && u.dtype == DType::kF32, "{}: {} with {}", op,
-        x.shape.str(), u.shape.str());
+        x.shape, u.shape);
 }
 
 void check_begin(std::string_view op, const Spec& begin) {
-  check(begin.shape.rank() == 1 && begin.shape[0] >= 1 && begin.dtype == DType::kI32, "{}: begins {}", op,
-        begin.shape.str());
+  check(begin.shape.rank() == 1 && begin.shape[0] >= 1 && begin.dtype == DType::kI32, "{}: begins {}", op, begin.shape);
 }
 
 // A product of each row with the matrix.
@@ -65,7 +64,7 @@ double Recurrence::flops(std::span<const Tensor> in) const { return product_flop
 std::vector<Spec> RecurrenceGradient::infer(std::span<const Spec> in) const {
   check_recurrence(kName, in[0], in[2]);
   check_begin(kName, in[3]);
-  check(in[0] == in[1], "{}: {} and {}", kName, in[0].shape.str(), in[1].shape.str());
+  check(in[0] == in[1], "{}: {} and {}", kName, in[0].shape, in[1].shape);
   return {in[0]};
 }
 

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "base/error.h"
@@ -63,3 +64,11 @@ class Shape {
 static_assert(std::is_trivially_copyable_v<Shape>);
 
 }  // namespace nmt
+
+// Checks take shapes as they are: a message that nobody reads is never made.
+template <>
+struct fmt::formatter<nmt::Shape> : fmt::formatter<std::string_view> {
+  auto format(const nmt::Shape& shape, fmt::format_context& context) const {
+    return fmt::formatter<std::string_view>::format(shape.str(), context);
+  }
+};
