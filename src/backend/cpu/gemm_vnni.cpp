@@ -28,9 +28,10 @@ using namespace avx512;
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) { _mm256_mask_storeu_epi16(p, lanes, to_bf16(v)); }
 
-// sums [R, 64] of R rows of x, which are 4 * fours bytes long, and a panel of columns.
+// sums [R, 64] of R rows of x, of so many times four bytes, and a panel of columns.
 template <int R>
-NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* panel, int32_t* to) {
+NMT_VNNI void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, const std::byte* panel,
+                            int64_t vector_bytes, int64_t step_bytes, int32_t* to) {
   __m512i sums[R][kVectors];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
@@ -39,11 +40,11 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t fours, const std::byte* pa
   for (int64_t i = 0; i < fours; ++i) {
     __m512i columns[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(panel + (i * kVectors + v) * 64);
+    for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(panel + i * step_bytes + v * vector_bytes);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t four;
-      std::memcpy(&four, x + (r * fours + i) * 4, sizeof four);
+      std::memcpy(&four, x + r * row_bytes + i * 4, sizeof four);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v)
         sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], _mm512_set1_epi32(four), columns[v]);
@@ -87,12 +88,15 @@ NMT_VNNI void multiply_by_vnni(const VnniProduct& p) {
   static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                            multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
   const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = cpu::panel_bytes(DType::kI8, p.k);
+  const ColumnGroups g = groups_of_panel(DType::kI8, p.k);
+  const int64_t vector_bytes = g.offset_of(kLanes), step_bytes = g.step_bytes();
   alignas(kLine) int32_t sums[kTileRows * kPanel];
   for (int64_t column = p.begin; column < p.end; column += kPanel) {
     const std::byte* panel = p.packed + column / kPanel * panel_bytes;
     for (int64_t row = 0; row < p.m; row += kTileRows) {
       const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
-      kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, divide_up(p.k, 4), panel, sums);
+      kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, row_bytes, divide_up(p.k, kStepBytes), panel,
+                                               vector_bytes, step_bytes, sums);
       Finish<Y, kPanel>{p, sums, row, rows, column}(0, rows);
     }
   }
@@ -158,7 +162,9 @@ void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte
 
 void vnni_multiply(const VnniProduct& p) {
   check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
-  if (has_amx() && p.k > 0) return p.ty == DType::kF32 ? multiply_by_amx<float>(p) : multiply_by_amx<uint16_t>(p);
+  // Few rows wait for B from memory: more of it is under way where vectors are loaded, not tiles.
+  const bool by_amx = has_amx() && p.k > 0 && p.m > kTileRows;
+  if (by_amx) return p.ty == DType::kF32 ? multiply_by_amx<float>(p) : multiply_by_amx<uint16_t>(p);
   return p.ty == DType::kF32 ? multiply_by_vnni<float>(p) : multiply_by_vnni<uint16_t>(p);
 }
 
