@@ -90,14 +90,19 @@ Attention AttentionOp::describe(const Launch& l) const {
 void AttentionOp::cpu(const Launch& l) const {
   const DType t = l.in[0].dtype();
   const auto a = describe(l);
-  const int64_t items = a.sentences * heads;
-  l.runtime.pool().parallel_for(items, item_grain(items), [&](int64_t begin, int64_t end) {
+  const int64_t items = a.sentences * heads, threads = l.runtime.pool().size();
+  // Heads together where there are enough: they read keys and values side by side.
+  const int64_t grain = std::max(item_grain(items), std::min<int64_t>(heads, items / (2 * threads)));
+  l.runtime.pool().parallel_for(items, grain, [&](int64_t begin, int64_t end) {
     cpu::attention(t, a, begin, end, l.in[0].at(q_column), l.in[1].at(k_column), l.in[2].at(v_column), l.out[0].data,
-                   l.out[1].as<float>());
+                   gradient ? l.out[1].as<float>() : nullptr);
   });
 }
 
 void AttentionOp::backward(Backprop& b) const {
+  AttentionOp forward = *this;
+  forward.gradient = true;
+  b.graph().nodes()[static_cast<size_t>(b.node())].op = forward;
   using Sources = AttentionGradient::Sources;
   const Value q = b.input(0).value(), k = b.input(1).value(), v = b.input(2).value();
   // Gradients share a tensor where their columns do not overlap.
@@ -170,7 +175,8 @@ void CachedAttention::cpu(const Launch& l) const {
   write_key_value_caches(qkv, keys, values, l.in[3].as<int32_t>());
   const auto d_k = static_cast<int>(wide_k / heads), d_v = static_cast<int>(wide_v / heads);
   // Whole rows to a task: their heads share the cache rows.
-  l.runtime.pool().parallel_for(rows, 4, [&](int64_t begin, int64_t end) {
+  const int64_t grain = std::clamp<int64_t>(rows / (2 * l.runtime.pool().size()), 1, 4);
+  l.runtime.pool().parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     cpu::attention_cached(qkv.dtype(), heads, d_k, d_v, window, factor, begin * heads, end * heads, qkv.data, width,
                           keys.data, wide_k, values.data, wide_v, l.in[4].as<int32_t>(), l.in[4].shape()[1],
                           l.in[5].as<int32_t>(), l.out[0].data, wide_v);

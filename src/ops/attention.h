@@ -33,7 +33,8 @@ double cached_pairs_seen(const Tensor& length, int window);  // of all rows
 constexpr int64_t item_grain(int64_t items) { return items < 64 ? 1 : items / 64; }
 
 // The fused op. Inputs: the tensors that hold q, k and v as columns, query_begin, key_begin, weight_begin.
-// Outputs: the result [queries, heads * d_v]; log of the softmax's normaliser [heads, queries].
+// Outputs: the result [queries, heads * d_v]; log of the softmax's normaliser [heads, queries], on the CPU only for a
+// gradient.
 struct AttentionOp {
   static constexpr std::string_view kName = "attention";
   int heads, d_k, d_v;
@@ -42,6 +43,7 @@ struct AttentionOp {
   float rate;
   uint32_t site;
   KeyMask mask;
+  bool gradient = false;  // is computed, too
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;

@@ -6,11 +6,15 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "backend/cpu/attention-inl.h"
+#include "backend/cpu/few_queries-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 namespace {
+
+// As in a step of decoding, where they are a sentence's hypotheses: copies of all keys, transposed, would take longer
+// than what they are for.
+constexpr int64_t kFewQueries = 8;
 
 template <class T, bool kDropout>
 void attend(const Attention& a, const Item& item, const T* q, const T* k, const T* v, T* out, float* logsumexp) {
@@ -46,18 +50,43 @@ void attend(const Attention& a, const Item& item, const T* q, const T* k, const 
       const float factor = normalisers[r] == 0 ? 0 : kept_scale / normalisers[r];
       store_rows(sums + r * v_width, 1, a.d_v, factor, out + (begin + r) * a.out_stride, a.out_stride);
     }
-    log_normalisers(shifts, normalisers, rows, logsumexp + begin);
+    if (logsumexp != nullptr) log_normalisers(shifts, normalisers, rows, logsumexp + begin);
   }
+}
+
+// So many heads of the item's sentence, from its own on.
+template <class T>
+void attend_few(const Attention& a, const Item& item, int64_t heads, const T* q, const T* k, const T* v, T* out) {
+  const FewQueries f{heads, a.d_k, a.d_v, item.queries};
+  const FewQueries::Arrays x = f.arrays(item.keys);
+  for (int64_t h = 0; h < heads; ++h) {
+    load_rows(q + h * a.d_k, a.q_stride, f.queries, f.queries, a.d_k, a.scale,
+              x.queries + h * f.queries * round_up(a.d_k));
+  }
+  attend_to_rows<kQueriesTogether>(f, 0, RowsInOrder<T>{k, a.k_stride}, RowsInOrder<T>{v, a.v_stride}, item.keys, x);
+  for (int64_t h = 0; h < heads; ++h)
+    store_rows(x.sums + h * f.queries * round_up(a.d_v), f.queries, a.d_v, 1.0f, out + h * a.d_v, a.out_stride);
 }
 
 }  // namespace
 
 void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                const void* v, void* out, float* logsumexp) {
+  // For the gradient, which computes them again, scores must be these to the last bit.
+  const bool plain = logsumexp == nullptr && a.mask == KeyMask() && a.dropout.rate == 0;
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
-    for (int64_t i = item_begin; i < item_end; ++i) {
+    for (int64_t i = item_begin; i < item_end;) {
       const Item item(a, i);
+      const T *item_q = static_cast<const T*>(q) + item.q_at, *item_k = static_cast<const T*>(k) + item.k_at,
+              *item_v = static_cast<const T*>(v) + item.v_at;
+      T* item_out = static_cast<T*>(out) + item.out_at;
+      if (plain && item.queries <= kFewQueries) {
+        const int64_t heads = std::min(a.heads - item.head, item_end - i);
+        attend_few(a, item, heads, item_q, item_k, item_v, item_out);
+        i += heads;
+        continue;
+      }
       if (i + 1 < item_end) {
         const Item next(a, i + 1);
         fetch_rows(static_cast<const T*>(q) + next.q_at, a.q_stride, next.queries, a.d_k);
@@ -66,8 +95,8 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
         fetch_rows(static_cast<const T*>(out) + next.out_at, a.out_stride, next.queries, a.d_v);
       }
       const auto run = a.dropout.rate == 0 ? attend<T, false> : attend<T, true>;
-      run(a, item, static_cast<const T*>(q) + item.q_at, static_cast<const T*>(k) + item.k_at,
-          static_cast<const T*>(v) + item.v_at, static_cast<T*>(out) + item.out_at, logsumexp + item.logsumexp_at);
+      run(a, item, item_q, item_k, item_v, item_out, logsumexp == nullptr ? nullptr : logsumexp + item.logsumexp_at);
+      ++i;
     }
   });
 }

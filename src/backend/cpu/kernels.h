@@ -142,7 +142,7 @@ void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, cons
 
 // ---- attention ----------------------------------------------------------------------------------------------------
 // Attention of some items. One is a (sentence, head): item = sentence * heads + head; an item's cost varies with its
-// lengths.
+// lengths. logsumexp: null, or for the gradient log of each softmax's normaliser, [heads, all queries].
 void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                const void* v, void* out, float* logsumexp);
 

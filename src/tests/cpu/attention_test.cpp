@@ -26,6 +26,9 @@ void check_with_target(const Case& c) {
   p.attention(0, p.items(), out, logsumexp);
   p.attention_backward(0, p.items(), logsumexp, dq, dkv);
   check_results(p, out, logsumexp, dq, dkv);
+  Array alone = filled(c.type, p.dout.size());  // without a gradient
+  p.attention(0, p.items(), alone);
+  check_out(p, alone);
 }
 
 void check(const Case& c) {
@@ -77,6 +80,7 @@ TEST_CASE("attention and its gradient agree with the float64 reference") {
     check({type, 1, 1, 3, causal, rate, lengths, lengths});
   }
   SECTION("other keys") { check({type, 2, 32, 32, causal, rate, {1, 33, 7, 0, 20, 65}, {130, 9, 33, 4, 0, 1}}); }
+  SECTION("few queries") { check({type, 3, 21, 48, causal, rate, {4, 8, 3, 5, 2, 6, 1}, {5, 70, 64, 6, 33, 7, 2}}); }
   SECTION("a long sentence") { check({type, 1, 8, 8, causal, rate, {1100}, {1100}}); }
 }
 
@@ -113,12 +117,14 @@ TEST_CASE("attention's bits do not depend on the split of the items") {
   const auto type = GENERATE(DType::kF32, DType::kBF16);
   const bool causal = GENERATE(false, true);
   const std::vector<int32_t> lengths{5, 40, 1, 0, 77, 23, 64, 130};
-  const Problem p({type, 4, 32, 48, causal, 0.1f, lengths, lengths});
+  const Problem p({type, 4, 32, 48, causal, GENERATE(0.0f, 0.1f), lengths, lengths});
   const size_t n = 4 * static_cast<size_t>(p.q_begin.back());
   Array out = filled(type, p.dout.size()), dq = filled(type, p.q.size()), dkv = filled(type, p.kv.size());
   std::vector<float> logsumexp(n);
   p.attention(0, p.items(), out, logsumexp);
   p.attention_backward(0, p.items(), logsumexp, dq, dkv);
+  Array alone = filled(type, p.dout.size());
+  p.attention(0, p.items(), alone);
 
   Random random(5);
   for (int repeat = 0; repeat < 5; ++repeat) {
@@ -130,11 +136,14 @@ TEST_CASE("attention's bits do not depend on the split of the items") {
     Array out2 = filled(type, p.dout.size()), dq2 = filled(type, p.q.size());
     Array dkv2 = filled(type, p.kv.size());
     std::vector<float> logsumexp2(n);
+    Array alone2 = filled(type, p.dout.size());
     for (const auto& [begin, end] : ranges) {
       p.attention(begin, end, out2, logsumexp2);
+      p.attention(begin, end, alone2);
       p.attention_backward(begin, end, logsumexp2, dq2, dkv2);
     }
     CHECK(out == out2);
+    CHECK(alone == alone2);
     CHECK(std::memcmp(logsumexp.data(), logsumexp2.data(), n * sizeof(float)) == 0);
     CHECK(dq == dq2);
     CHECK(dkv == dkv2);

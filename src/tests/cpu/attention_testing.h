@@ -154,6 +154,10 @@ struct Problem {
     cpu::attention(type, a, begin, end, q.data(), kv.data(), at(type, kv, v_column()), out.data(), logsumexp.data());
   }
 
+  void attention(int64_t begin, int64_t end, Array& out) const {  // without a gradient
+    cpu::attention(type, a, begin, end, q.data(), kv.data(), at(type, kv, v_column()), out.data(), nullptr);
+  }
+
   void attention_backward(int64_t begin, int64_t end, const std::vector<float>& logsumexp, Array& dq,
                           Array& dkv) const {
     cpu::attention_backward(type, a, begin, end, q.data(), kv.data(), at(type, kv, v_column()), logsumexp.data(),
@@ -214,12 +218,25 @@ inline bool untouched(const Array& x, size_t stride, size_t from) {
   return true;
 }
 
+// What attention wrote for a problem, against the reference; no other column was touched.
+inline void check_out(const Problem& p, const Array& out, double part = kFloat32Sums) {
+  const auto& a = p.a;
+  CHECK(untouched(out, a.out_stride, a.heads * a.d_v));
+  for (int64_t item = 0; item < p.items(); ++item) {
+    const int64_t s = item / a.heads, h = item % a.heads;
+    const Head head = p.head(item);
+    INFO("sentence " << s << " of " << head.queries << " queries and " << head.keys << " keys, head " << h);
+    const Reals written = Problem::columns(out, p.q_begin[s], head.queries, a.out_stride, h * a.d_v, a.d_v);
+    check_close(p.type, forward(head).out, written, part);
+  }
+}
+
 // What attention and its gradient wrote for a problem, against the reference; no other column was touched. `part` is
 // the tolerance's, but for logsumexp.
 inline void check_results(const Problem& p, const Array& out, const std::vector<float>& logsumexp, const Array& dq,
                           const Array& dkv, double part = kFloat32Sums) {
   const auto& a = p.a;
-  CHECK(untouched(out, a.out_stride, a.heads * a.d_v));
+  check_out(p, out, part);
   CHECK(untouched(dq, a.q_stride, a.heads * a.d_k));
   CHECK(untouched(dkv, a.k_stride, a.heads * (a.d_k + a.d_v)));
   for (int64_t item = 0; item < p.items(); ++item) {
@@ -227,7 +244,6 @@ inline void check_results(const Problem& p, const Array& out, const std::vector<
     const Head head = p.head(item);
     INFO("sentence " << s << " of " << head.queries << " queries and " << head.keys << " keys, head " << h);
     const Forward f = forward(head);
-    check_close(p.type, f.out, Problem::columns(out, p.q_begin[s], head.queries, a.out_stride, h * a.d_v, a.d_v), part);
     const float* l = logsumexp.data() + h * p.q_begin.back() + p.q_begin[s];
     if (head.keys > 0) {
       check_close(DType::kF32, f.logsumexp, Reals(l, l + head.queries));

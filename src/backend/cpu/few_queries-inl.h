@@ -1,0 +1,186 @@
+// Attention of few queries to many keys, as in a step of decoding. The time goes into reading keys and values: they are
+// used as they lie, a few rows at a time over all heads, from first to last column. Compiled once per instruction set.
+
+#if defined(NMT_CPU_FEW_QUERIES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef NMT_CPU_FEW_QUERIES_INL_H
+#undef NMT_CPU_FEW_QUERIES_INL_H
+#else
+#define NMT_CPU_FEW_QUERIES_INL_H
+#endif
+
+#include "backend/cpu/attention-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nmt::cpu::HWY_NAMESPACE {
+
+// Queries that read the same rows together: the sums of four keys each are in registers, of which AVX-512 has 32.
+constexpr int kQueriesTogether = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+
+// Where the row of key j is.
+template <class T>
+struct RowsInOrder {
+  const T* rows;
+  int64_t stride;
+  HWY_INLINE const T* operator()(int64_t j) const { return rows + j * stride; }
+};
+template <class T>
+struct RowsByEntry {
+  const T* rows;
+  int64_t stride;
+  const int32_t* entry;
+  HWY_INLINE const T* operator()(int64_t j) const { return rows + entry[j] * stride; }
+};
+
+// Rows j .. j + 3, and the four after them, which are fetched meanwhile: the processor does not foresee them. Past the
+// last row stands the last again: its score is not used, its weight zero.
+template <class T>
+struct FourRows {
+  template <class Rows>
+  HWY_INLINE FourRows(const Rows& rows, int64_t j, int64_t length) {
+    for (int64_t i = 0; i < kCount; ++i) {
+      row[i] = rows(std::min(j + i, length - 1));
+      next[i] = rows(std::min(j + kCount + i, length - 1));
+    }
+  }
+
+  static constexpr int64_t kCount = 4;
+  const T *row[kCount], *next[kCount];
+};
+template <class Rows>
+FourRows(const Rows&, int64_t, int64_t) -> FourRows<std::remove_cvref_t<decltype(*std::declval<Rows>()(0))>>;
+
+// The sums of the blocks of four lanes.
+template <class D>
+HWY_INLINE hn::Vec<hn::Full128<float>> sum_of_blocks(D d, hn::Vec<D> v) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    return v;
+  } else {
+    const hn::Half<D> half;
+    return sum_of_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+}
+
+// The sums of the lanes of four vectors.
+HWY_INLINE hn::Vec<hn::Full128<float>> sums_of_lanes(VF a, VF b, VF c, VF e) {
+  const DF d;
+  const hn::RepartitionToWide<DF> d2;
+  const auto pair = [&](VF x, VF y) HWY_ATTR {
+    return hn::BitCast(d2, hn::Add(hn::InterleaveLower(d, x, y), hn::InterleaveUpper(d, x, y)));
+  };
+  const auto ab = pair(a, b), ce = pair(c, e);
+  return sum_of_blocks(
+      d, hn::Add(hn::BitCast(d, hn::InterleaveLower(d2, ab, ce)), hn::BitCast(d, hn::InterleaveUpper(d2, ab, ce))));
+}
+
+// So many heads side by side in the rows of keys and values; `queries` of each.
+struct FewQueries {
+  int64_t heads, d_k, d_v, queries = 1;
+
+  // [heads, queries] rows, all of whole vectors: scaled queries, the keys' weights, results.
+  struct Arrays {
+    float *queries, *weights, *sums;
+  };
+  HWY_INLINE Arrays arrays(int64_t keys) const {
+    const int64_t rows = heads * queries;
+    const auto [query, weights, sums] =
+        scratch_arrays({rows * round_up(d_k), rows * round_up(keys), rows * round_up(d_v)});
+    return {query, weights, sums};
+  }
+};
+
+// weights[h][r][j] = q[h][r] . k[j][h], of the queries first .. first + kQueries.
+template <int kQueries, class Rows>
+HWY_INLINE void scores(const FewQueries& f, int64_t first, const Rows& keys, int64_t length,
+                       const FewQueries::Arrays& x) {
+  const DF d;
+  const int64_t width = round_up(f.d_k), padded = round_up(length);
+  for (int64_t j = 0; j < length; j += 4) {
+    const FourRows rows(keys, j, length);
+    for (int64_t h = 0; h < f.heads; ++h) {
+      const float* q = x.queries + (h * f.queries + first) * width;
+      const int64_t column = h * f.d_k;
+      VF sums[kQueries][4];
+      for (auto& of_query : sums)
+        for (VF& sum : of_query) sum = hn::Zero(d);
+      for_each(d, f.d_k, [&](int64_t c, size_t n) HWY_ATTR {
+        for (const auto* next : rows.next) hwy::Prefetch(next + column + c);
+        const VF k[4] = {load(d, rows.row[0] + column + c, n), load(d, rows.row[1] + column + c, n),
+                         load(d, rows.row[2] + column + c, n), load(d, rows.row[3] + column + c, n)};
+#pragma GCC unroll 4
+        for (int r = 0; r < kQueries; ++r) {
+          const auto query = hn::Load(d, q + r * width + c);
+#pragma GCC unroll 4
+          for (int i = 0; i < 4; ++i) sums[r][i] = hn::MulAdd(query, k[i], sums[r][i]);
+        }
+      });
+#pragma GCC unroll 4
+      for (int r = 0; r < kQueries; ++r)
+        hn::Store(sums_of_lanes(sums[r][0], sums[r][1], sums[r][2], sums[r][3]), hn::Full128<float>(),
+                  x.weights + (h * f.queries + first + r) * padded + j);
+    }
+  }
+}
+
+// s becomes softmax(s), with zeros from `length` to whole vectors.
+HWY_INLINE void normalise(float* s, int64_t length) {
+  const DF d;
+  const Normaliser n = normaliser(d, s, length);
+  const auto shift = hn::Set(d, n.shift), inverse = hn::Set(d, 1 / n.sum);
+  for (int64_t j = 0; j < length; j += kLanes) {
+    const auto p = hn::Mul(exp(d, hn::Sub(hn::Load(d, s + j), shift)), inverse);
+    hn::Store(j + kLanes <= length ? p : hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(length - j)), p), d,
+              s + j);
+  }
+}
+
+// sums[h][r] += sum of weights[h][r][j] v[j][h], of the queries first .. first + kQueries.
+template <int kQueries, class Rows>
+HWY_INLINE void weighted_sums(const FewQueries& f, int64_t first, const Rows& values, int64_t length,
+                              const FewQueries::Arrays& x) {
+  const DF d;
+  const int64_t width = round_up(f.d_v), padded = round_up(length);
+  for (int64_t j = 0; j < length; j += 4) {
+    const FourRows rows(values, j, length);
+    for (int64_t h = 0; h < f.heads; ++h) {
+      const int64_t row = h * f.queries + first, column = h * f.d_v;
+      VF p[kQueries][4];
+#pragma GCC unroll 4
+      for (int r = 0; r < kQueries; ++r)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) p[r][i] = hn::Set(d, x.weights[(row + r) * padded + j + i]);
+      for_each(d, f.d_v, [&](int64_t c, size_t n) HWY_ATTR {
+        for (const auto* next : rows.next) hwy::Prefetch(next + column + c);
+        const VF v[4] = {load(d, rows.row[0] + column + c, n), load(d, rows.row[1] + column + c, n),
+                         load(d, rows.row[2] + column + c, n), load(d, rows.row[3] + column + c, n)};
+#pragma GCC unroll 4
+        for (int r = 0; r < kQueries; ++r) {
+          float* to = x.sums + (row + r) * width + c;
+          const auto even = hn::MulAdd(p[r][2], v[2], hn::MulAdd(p[r][0], v[0], hn::Load(d, to)));
+          const auto odd = hn::MulAdd(p[r][3], v[3], hn::Mul(p[r][1], v[1]));
+          hn::Store(hn::Add(even, odd), d, to);
+        }
+      });
+    }
+  }
+}
+
+// Attention of the queries from `first` on to keys and values 0 .. length - 1; of no keys: zeros.
+template <int kTogether, class Rows>
+HWY_INLINE void attend_to_rows(const FewQueries& f, int64_t first, const Rows& keys, const Rows& values, int64_t length,
+                               const FewQueries::Arrays& x) {
+  for (; first + kTogether <= f.queries; first += kTogether) {
+    scores<kTogether>(f, first, keys, length, x);
+    for (int64_t h = 0; h < f.heads; ++h)
+      for (int64_t row = h * f.queries + first; row < h * f.queries + first + kTogether; ++row) {
+        normalise(x.weights + row * round_up(length), length);
+        std::fill_n(x.sums + row * round_up(f.d_v), round_up(f.d_v), 0.0f);
+      }
+    weighted_sums<kTogether>(f, first, values, length, x);
+  }
+  if constexpr (kTogether > 1) attend_to_rows<kTogether / 2>(f, first, keys, values, length, x);
+}
+
+}  // namespace nmt::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
