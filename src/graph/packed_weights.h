@@ -23,8 +23,8 @@ class PackedWeights {
 
   // B of products x * B with activations of dtype t, which kI8 replaces where int8 was asked for: w^T of a parameter
   // matrix w [n, k] (float32) or, if `transposed`, w itself, for the gradient of x. The reference is good until the
-  // weight is forgotten or, after parameters_changed(), asked for again, transposed or not. Only who needs the same
-  // weight waits while it is packed.
+  // weight is forgotten or asked for again in another dtype or, after parameters_changed(), in any, transposed or not.
+  // Only who needs the same weight waits while it is packed.
   const cpu::PackedMatrix& get(ThreadPool& pool, const Tensor& w, DType t, bool transposed);
   // What is packed is out of date: get() packs again. Nobody else may use the weights meanwhile.
   void parameters_changed() { ++version_; }

@@ -91,7 +91,8 @@ void AttentionOp::cpu(const Launch& l) const {
   const DType t = l.in[0].dtype();
   const auto a = describe(l);
   const int64_t items = a.sentences * heads, threads = l.runtime.pool().size();
-  // Heads together where there are enough: they read keys and values side by side.
+  // Heads together where there are enough: they read keys and values side by side. Items are independent of each other,
+  // so the number of threads may count.
   const int64_t grain = std::max(item_grain(items), std::min<int64_t>(heads, items / (2 * threads)));
   l.runtime.pool().parallel_for(items, grain, [&](int64_t begin, int64_t end) {
     cpu::attention(t, a, begin, end, l.in[0].at(q_column), l.in[1].at(k_column), l.in[2].at(v_column), l.out[0].data,
@@ -174,7 +175,7 @@ void CachedAttention::cpu(const Launch& l) const {
   const int64_t rows = qkv.shape()[0], wide_k = keys.shape()[1], wide_v = values.shape()[1], width = qkv.shape()[1];
   write_key_value_caches(qkv, keys, values, l.in[3].as<int32_t>());
   const auto d_k = static_cast<int>(wide_k / heads), d_v = static_cast<int>(wide_v / heads);
-  // Whole rows to a task: their heads share the cache rows.
+  // Whole rows, which are independent, to a task: their heads share the cache rows.
   const int64_t grain = std::clamp<int64_t>(rows / (2 * l.runtime.pool().size()), 1, 4);
   l.runtime.pool().parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     cpu::attention_cached(qkv.dtype(), heads, d_k, d_v, window, factor, begin * heads, end * heads, qkv.data, width,

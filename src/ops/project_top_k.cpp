@@ -14,7 +14,8 @@ namespace nmt {
 namespace {
 
 // One task looks for the best of so many rows in so many columns, a tile of logits at a time: the tile's part of the
-// weight stays in L2, and is read from memory once for the rows of a usual search.
+// weight stays in L2, and is read from memory once for the rows of a usual search (kHost of
+// decode/line_translator.cpp).
 constexpr int64_t kTaskRows = 384, kTaskColumns = 8192, kTileRows = 96, kTileWeight = 1 << 19;
 constexpr int64_t kRows = 64;  // of a task that sees all of a row's logits, or merges what tasks have found
 

@@ -7,8 +7,8 @@
 #include "backend/cpu/product_parts.h"
 
 // AMX, whose tiles are 16 rows of 64 bytes, and one of whose instructions multiplies two of them: products for
-// gemm_panels.h in bf16 and for gemm_vnni.h. Both pack columns of B in groups of a tile's (panels.h), so that a tile is
-// in one piece.
+// gemm_panels.h in bf16 and for gemm_bytes.h. Both pack columns of B in groups of a tile's (panels.h), so that a tile
+// is in one piece.
 
 // Every processor with AMX has these.
 #define NMT_AMX \

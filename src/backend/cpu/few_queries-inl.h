@@ -8,6 +8,9 @@
 #define NMT_CPU_FEW_QUERIES_INL_H
 #endif
 
+#include <array>
+#include <utility>
+
 #include "backend/cpu/attention-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -41,6 +44,14 @@ struct FourRows {
       row[i] = rows(std::min(j + i, length - 1));
       next[i] = rows(std::min(j + kCount + i, length - 1));
     }
+  }
+
+  // n lanes of each at a column.
+  HWY_INLINE std::array<VF, 4> load_at(int64_t column, size_t n) const {
+    const DF d;
+    for (const T* p : next) hwy::Prefetch(p + column);
+    return {load(d, row[0] + column, n), load(d, row[1] + column, n), load(d, row[2] + column, n),
+            load(d, row[3] + column, n)};
   }
 
   static constexpr int64_t kCount = 4;
@@ -103,9 +114,7 @@ HWY_INLINE void scores(const FewQueries& f, int64_t first, const Rows& keys, int
       for (auto& of_query : sums)
         for (VF& sum : of_query) sum = hn::Zero(d);
       for_each(d, f.d_k, [&](int64_t c, size_t n) HWY_ATTR {
-        for (const auto* next : rows.next) hwy::Prefetch(next + column + c);
-        const VF k[4] = {load(d, rows.row[0] + column + c, n), load(d, rows.row[1] + column + c, n),
-                         load(d, rows.row[2] + column + c, n), load(d, rows.row[3] + column + c, n)};
+        const auto k = rows.load_at(column + c, n);
 #pragma GCC unroll 4
         for (int r = 0; r < kQueries; ++r) {
           const auto query = hn::Load(d, q + r * width + c);
@@ -149,9 +158,7 @@ HWY_INLINE void weighted_sums(const FewQueries& f, int64_t first, const Rows& va
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) p[r][i] = hn::Set(d, x.weights[(row + r) * padded + j + i]);
       for_each(d, f.d_v, [&](int64_t c, size_t n) HWY_ATTR {
-        for (const auto* next : rows.next) hwy::Prefetch(next + column + c);
-        const VF v[4] = {load(d, rows.row[0] + column + c, n), load(d, rows.row[1] + column + c, n),
-                         load(d, rows.row[2] + column + c, n), load(d, rows.row[3] + column + c, n)};
+        const auto v = rows.load_at(column + c, n);
 #pragma GCC unroll 4
         for (int r = 0; r < kQueries; ++r) {
           float* to = x.sums + (row + r) * width + c;

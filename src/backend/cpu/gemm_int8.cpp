@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "backend/cpu/gemm_vnni.h"
+#include "backend/cpu/gemm_bytes.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
+#include "backend/cpu/scratch.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -20,7 +21,7 @@ constexpr int64_t kLongestSum = INT32_MAX / (255 * 127);
 int levels() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) ? 255 : 127; }
 
 // Bytes that a row of x takes.
-int64_t row_bytes(const PackedMatrix& b) { return b.layout().is_vnni() ? vnni_row_bytes(b.k()) : b.k(); }
+int64_t row_bytes(const PackedMatrix& b) { return b.layout().is_of_bytes() ? bytes_of_row(b.k()) : b.k(); }
 
 struct Quantised {
   const uint8_t* q;
@@ -33,10 +34,11 @@ struct Quantised {
 void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, const Quantised& x, DType ty,
                       void* y, int64_t ldy, const Epilogue& e) {
   const float *scale = b.column_scales(), *sum = b.column_sums();
-  if (b.layout().is_vnni())
-    return vnni_multiply({m, b.k(), begin, end, x.q, x.scales, b.data(), scale, sum, ty, y, ldy, e});
+  if (b.layout().is_of_bytes())
+    return multiply_bytes({m, b.k(), begin, end, x.q, x.scales, b.data(), scale, sum, ty, y, ldy, e});
   const int64_t width = end - begin;
-  auto* sums = reinterpret_cast<int32_t*>(thread_scratch(static_cast<size_t>(m * width) * sizeof(int32_t)));
+  thread_local Scratch scratch;
+  auto* sums = reinterpret_cast<int32_t*>(scratch.get(static_cast<size_t>(m * width) * sizeof(int32_t)));
   b.layout().multiply(begin, end, m, x.q, b.data(), DType::kI32, sums, width);
   dequantise(ty, m, width, sums, x.scales, scale + begin, sum + begin, e.bias, e.activation == Activation::kRelu, y,
              ldy);
@@ -51,7 +53,8 @@ void PackedMatrix::pack_int8(ThreadPool& pool, const float* w, int64_t n, int64_
   scales_.resize(static_cast<size_t>(2 * n));
   data_.resize(static_cast<size_t>(layout_.bytes()));
   pool.parallel_for(n, layout_.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
-    auto* q = reinterpret_cast<int8_t*>(thread_scratch(static_cast<size_t>((end - begin) * k)));
+    thread_local Scratch scratch;
+    auto* q = reinterpret_cast<int8_t*>(scratch.get(static_cast<size_t>((end - begin) * k)));
     float* scale = scales_.data() + begin;
     quantise_weight({0, end - begin}, k, w + begin * k, q, scale, scale + n);
     layout_.pack(begin, end, DType::kI8, q, 1, k, data_.data());

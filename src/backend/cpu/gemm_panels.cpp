@@ -296,7 +296,8 @@ void multiply_panels(const TransposedPanelProduct& p) {
   check(p.k > 0 && p.k % elements_of_step(p.t) == 0 && p.rows <= p.k, "{} rows of {}", p.rows, p.k);
   if (p.t == DType::kBF16 && has_amx()) return multiply_panels_by_amx(p);
   const ColumnGroups all{.columns = round_up(p.m, kLanes), .steps = groups_of_panel(p.t, p.k).steps};
-  std::byte* columns = thread_scratch(static_cast<size_t>(all.bytes()));
+  thread_local Scratch scratch;
+  std::byte* columns = scratch.get(static_cast<size_t>(all.bytes()));
   group_columns(p.t, all, p.tx, p.rows, p.m, p.x, p.ldx, columns);
   multiply_steps({{p.t,
                    p.m,

@@ -8,7 +8,7 @@
 #include "tensor/dtype.h"
 
 // Matrix products in the calling thread, what the parallel ones of gemm.h are made of: those of gemm_panels.h on
-// processors that have them, else oneDNN's. (Those of bytes on processors that have gemm_vnni.h's: see gemm_int8.h.)
+// processors that have them, else oneDNN's. (Those of bytes on processors that have gemm_bytes.h's: see gemm_int8.h.)
 namespace nmt::cpu {
 
 inline constexpr int64_t kRowBlock = 256;     // rows of y that one task computes: near the best rate, x stays in L2
@@ -16,9 +16,9 @@ inline constexpr int64_t kTaskColumns = 256;  // columns of B that one task comp
 
 struct OneDnnProduct;  // a primitive
 
-// The layout of B [k, n] for products y [m, n] = x [m, k] * B: our panels, those of VNNI, or what oneDNN wants.
-// Elements of B are of dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32. VNNI's panels
-// are packed here, but multiplied by gemm_vnni.h, as their products have scales.
+// The layout of B [k, n] for products y [m, n] = x [m, k] * B: our panels, those of bytes, or what oneDNN wants.
+// Elements of B are of dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32. Panels of
+// bytes are packed here, but multiplied by gemm_bytes.h, as their products have scales.
 class PackedLayout {
  public:
   PackedLayout() = default;  // of nothing, and nothing can be done with it
@@ -33,11 +33,11 @@ class PackedLayout {
   int64_t bytes() const;
   // Whether columns from a multiple of kPanel on can be packed and multiplied apart; else only all of them.
   bool has_panels() const;
-  bool is_vnni() const { return kind_ == Kind::kVnni; }
+  bool is_of_bytes() const { return kind_ == Kind::kBytes; }
 
   // Packs columns [begin, end) of plain elements of dtype `from`; w points at row 0 of column `begin` and has these
-  // strides, of which one is 1: for panels of nmt's own kF32, column after column or row after row, for VNNI bytes,
-  // column after column.
+  // strides, of which one is 1. Into panels of nmt's own kF32 is packed, column after column or row after row, and
+  // bytes into those of bytes, column after column.
   void pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
             std::byte* packed) const;
   // Whether rows of B can be packed apart. Then packs rows [begin, end), begin a multiple of kPanel: x, without gaps.
@@ -60,7 +60,7 @@ class PackedLayout {
  private:
   int64_t offset_of(int64_t column) const;  // bytes before a panel
 
-  enum class Kind : uint8_t { kPanels, kVnni, kOneDnn };  // those of gemm_panels.h, of gemm_vnni.h
+  enum class Kind : uint8_t { kPanels, kBytes, kOneDnn };  // those of gemm_panels.h, of gemm_bytes.h
 
   DType t_ = DType::kF32;
   int64_t n_ = 0, k_ = 0;
@@ -72,9 +72,6 @@ class PackedLayout {
 // or rare products.
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,
                     const void* b, void* c);
-
-// Memory of the calling thread, aligned to 64 bytes; what is in it lasts until the next call.
-std::byte* thread_scratch(size_t bytes);
 
 inline const std::byte* offset(const void* data, int64_t elements, DType t) {
   return static_cast<const std::byte*>(data) + elements * static_cast<int64_t>(size_of(t));

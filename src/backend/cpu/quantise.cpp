@@ -56,12 +56,15 @@ void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x,
       const VectorPair ends = least_and_largest(row, width);
       const float low = hn::GetLane(hn::MinOfLanes(d, ends.first)), range = max_of_lanes(d, ends.second) - low;
       scales[r] = {low, range / static_cast<float>(levels)};
+      auto not_finite = hn::Zero(d);  // then NaN: least and largest do not tell of it
       const auto from = hn::Set(d, low), factor = hn::Set(d, range > 0 ? static_cast<float>(levels) / range : 0);
       for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
         // The low bits of the sum with 1.5 * 2^23 are the nearest integer.
         const auto v = hn::Mul(hn::Sub(load(d, row + i, n), from), factor);
+        not_finite = hn::Add(not_finite, hn::Sub(v, v));
         store_bytes<uint8_t>(hn::TruncateTo(bytes, hn::BitCast(du, hn::Add(v, hn::Set(d, 12582912.0f)))), to + i, n);
       });
+      scales[r].step += sum_of_lanes(d, not_finite);
     }
   });
 }

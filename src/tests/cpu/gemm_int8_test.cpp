@@ -124,6 +124,20 @@ TEST_CASE("NaN and infinities pass through products of bytes, with ReLU and with
     }
 }
 
+TEST_CASE("a row with an element that is no number, or infinite, has no finite product of bytes", "[gemm]") {
+  ThreadPool pool(1);
+  for (const double wrong : {std::nan(""), std::numeric_limits<double>::infinity()})
+    for (const DType t : {DType::kF32, DType::kBF16})
+      for (const int64_t at : {0, 1, 63, 64, 149}) {
+        Product p = random_product(t, t, {9, 70, 150}, 0);
+        p.x.set(static_cast<size_t>(4 * 150 + at), wrong);
+        cpu::PackedMatrix packed;
+        packed.pack(pool, DType::kI8, p.w.f32(), 70, 150, false);
+        const Array result = p.run(pool, packed);
+        for (size_t i = 0; i < result.size(); ++i) CHECK(std::isfinite(result[i]) == (i / 70 != 4));
+      }
+}
+
 TEST_CASE("products of integers that bytes hold are exact", "[gemm]") {
   ThreadPool pool(2);
   for (const Size& s : kSizes) {

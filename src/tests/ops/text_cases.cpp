@@ -269,13 +269,15 @@ std::vector<OpCase> text_cases() {
                {1, 1, 1}, {7, 33, 9}, {33, 5, 65}, {0, 5, 7}, {260, 3, 5}, {1100, 2, 5}, {5, 3, 300}, {300, 4, 1100}})
         cases.push_back(projected_loss_case(rows, depth, width, smoothing, tokens));
     }
-  for (const auto& [rows, depth, width, k] : std::vector<std::tuple<int64_t, int64_t, int64_t, int>>{{1, 1, 1, 1},
-                                                                                                     {7, 5, 33, 4},
-                                                                                                     {33, 7, 65, 65},
-                                                                                                     {0, 5, 7, 2},
-                                                                                                     {500, 3, 7, 3},
-                                                                                                     {5, 3, 300, 8},
-                                                                                                     {3, 2, 9001, 5}}) {
+  for (const auto& [rows, depth, width, k] :
+       std::vector<std::tuple<int64_t, int64_t, int64_t, int>>{{1, 1, 1, 1},
+                                                               {7, 5, 33, 4},
+                                                               {33, 7, 65, 65},
+                                                               {0, 5, 7, 2},
+                                                               {500, 3, 7, 3},
+                                                               {5, 3, 300, 8},
+                                                               {3, 2, 9001, 5},
+                                                               {100, 300, 700, 3}}) {
     for (const bool ids : {false, true}) cases.push_back(top_k_case(rows, depth, width, k, ids, false));
     if (width > 3 * k)
       for (const bool ids : {false, true}) cases.push_back(top_k_case(rows, depth, width, k, ids, true));

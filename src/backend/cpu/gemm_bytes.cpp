@@ -1,4 +1,4 @@
-#include "backend/cpu/gemm_vnni.h"
+#include "backend/cpu/gemm_bytes.h"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace nmt::cpu {
 
-bool has_vnni_products() {
+bool has_byte_products() {
   static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_vnni);
   return has;
 }
@@ -24,6 +24,9 @@ bool has_vnni_products() {
 namespace {
 
 using namespace avx512;
+
+// Fewer rows wait for B from memory: more of it is under way where vectors are loaded, not tiles.
+constexpr int64_t kFewestRowsByAmx = 7;
 
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) { _mm256_mask_storeu_epi16(p, lanes, to_bf16(v)); }
@@ -59,7 +62,7 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, 
 // What sums [rows, kColumns] mean becomes the elements of y at row and column.
 template <class Y, int64_t kColumns>
 struct Finish {
-  const VnniProduct& p;
+  const ByteProduct& p;
   const int32_t* sums;
   int64_t row = 0, rows = 0, column = 0;
 
@@ -84,10 +87,10 @@ struct Finish {
 };
 
 template <class Y>
-NMT_VNNI void multiply_by_vnni(const VnniProduct& p) {
+NMT_VNNI void multiply_by_vnni(const ByteProduct& p) {
   static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                            multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
-  const int64_t row_bytes = vnni_row_bytes(p.k), panel_bytes = cpu::panel_bytes(DType::kI8, p.k);
+  const int64_t row_bytes = bytes_of_row(p.k), panel_bytes = cpu::panel_bytes(DType::kI8, p.k);
   const ColumnGroups g = groups_of_panel(DType::kI8, p.k);
   const int64_t vector_bytes = g.offset_of(kLanes), step_bytes = g.step_bytes();
   alignas(kLine) int32_t sums[kTileRows * kPanel];
@@ -105,8 +108,8 @@ NMT_VNNI void multiply_by_vnni(const VnniProduct& p) {
 // All rows by half a panel, which stays in the nearest cache where it is short enough, then by the next half: B is read
 // from memory once, and all tiles' products together fetch the next half of it.
 template <class Y>
-NMT_AMX void multiply_by_amx(const VnniProduct& p) {
-  const int64_t row_bytes = vnni_row_bytes(p.k), group_bytes = groups_of_panel(DType::kI8, p.k).bytes(),
+NMT_AMX void multiply_by_amx(const ByteProduct& p) {
+  const int64_t row_bytes = bytes_of_row(p.k), group_bytes = groups_of_panel(DType::kI8, p.k).bytes(),
                 lines = divide_up(p.k, kLine);
   const int64_t halves = divide_up(p.end - p.begin, kAmxColumns), row_tiles = divide_up(p.m, kAmxRows);
   const auto* const q = reinterpret_cast<const std::byte*>(p.q);
@@ -146,9 +149,9 @@ NMT_AMX void multiply_by_amx(const VnniProduct& p) {
 }  // namespace
 
 // An odd number of lines for AMX: rows a power of two apart would share few sets of the cache.
-int64_t vnni_row_bytes(int64_t k) { return has_amx() ? (divide_up(k, kLine) | 1) * kLine : round_up(k, 4); }
+int64_t bytes_of_row(int64_t k) { return has_amx() ? (divide_up(k, kLine) | 1) * kLine : round_up(k, 4); }
 
-void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
+void pack_bytes(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
   if (k == 0) return;
   const ColumnGroups g = groups_of_panel(DType::kI8, k);
   const int64_t panel = panel_bytes(DType::kI8, k);
@@ -160,10 +163,9 @@ void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte
   }
 }
 
-void vnni_multiply(const VnniProduct& p) {
+void multiply_bytes(const ByteProduct& p) {
   check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
-  // Few rows wait for B from memory: more of it is under way where vectors are loaded, not tiles.
-  const bool by_amx = has_amx() && p.k > 0 && p.m > kTileRows;
+  const bool by_amx = has_amx() && p.k > 0 && p.m >= kFewestRowsByAmx;
   if (by_amx) return p.ty == DType::kF32 ? multiply_by_amx<float>(p) : multiply_by_amx<uint16_t>(p);
   return p.ty == DType::kF32 ? multiply_by_vnni<float>(p) : multiply_by_vnni<uint16_t>(p);
 }

@@ -13,17 +13,17 @@
 namespace nmt::cpu {
 
 // Whether the processor has them.
-bool has_vnni_products();
+bool has_byte_products();
 
 // Bytes of a row of q, of which those from k on are zeros.
-int64_t vnni_row_bytes(int64_t k);
+int64_t bytes_of_row(int64_t k);
 
 // Packs columns [begin, end) of B, begin a multiple of kPanel, out of q [end - begin, k] into panels (panels.h).
-void vnni_pack(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed);
+void pack_bytes(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed);
 
 // y [m, end - begin] with the row stride ldy = the epilogue of what x's rows and B's columns mean; the bias is that of
 // column `begin`, a multiple of kPanel.
-struct VnniProduct {
+struct ByteProduct {
   int64_t m, k, begin, end;
   const uint8_t* q;
   const RowScale* rows;
@@ -34,6 +34,6 @@ struct VnniProduct {
   int64_t ldy;
   Epilogue epilogue;
 };
-void vnni_multiply(const VnniProduct& p);
+void multiply_bytes(const ByteProduct& p);
 
 }  // namespace nmt::cpu
