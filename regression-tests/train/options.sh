@@ -1,6 +1,6 @@
-# Every option of nmt-train: what it changes in a small training, seen in RESULT, where without it is not so. An option
-# of --help that the table lacks fails the test.
+# Every option of nmt-train: what it changes in a small training (see options.bash).
 . "$NMT_ROOT/regression-tests/train/tiny.bash"
+. "$NMT_ROOT/regression-tests/options.bash"
 head -n 20 data/train.en > few.en
 head -n 20 data/train.de > few.de
 "$NMT_BIN/nmt-vocab" --type bpe --size 280 --train-sets data/train.en data/train.de --output small.spm 2> /dev/null
@@ -9,8 +9,8 @@ mkdir folder
 valid="--valid-sets few.en few.de --valid-freq 4u"
 translates="$valid --valid-translation-output translations --after 60u --learn-rate 0.03"
 
-# NAME | RESULT | BOTH | WITH: option NAME makes BOTH WITH differ from BOTH in RESULT: model (the trained one), files
-# (their names), text (the translations), log (without times), out (standard output, without times), code (of the exit).
+# RESULT: model (the trained one), files (their names), text (the translations), log (without times), out (standard
+# output, without times), code (of the exit).
 table="
 after                       | files | --save-freq 4u | --after 8u
 alpha                       | text  | $translates | --alpha 3
@@ -125,27 +125,4 @@ result() {  # result RESULT FOLDER
   esac
 }
 
-"$NMT_BIN/nmt-train" --help | sed -nE 's/^ +(-[a-z],)?--(\[no-\])?([a-z-]+).*/\3/p' | sort -u > known.txt
-echo "$table" | sed -nE 's/^([a-z-]+) .*/\1/p' | sort > tested.txt
-echo "options without a test:" $(comm -23 known.txt tested.txt)
-echo "tests without an option:" $(comm -13 known.txt tested.txt)
-
-echo "$table" | while IFS='|' read -r name kind both with; do
-  [ -n "$name" ] || continue
-  name=${name// /} kind=${kind// /}
-  case $with in *--$name\ * | *--no-$name\ * | *--$name | *--no-$name) ;; *) echo "$name: its test does not use it" ;; esac
-  # Runs without the option are shared.
-  if [ "$both" != "${shared:-none}" ]; then run without $both; fi
-  shared=$both
-  run with $both $with
-  if [ "$(result $kind without | md5sum)" = "$(result $kind with | md5sum)" ]; then
-    echo "$name: nothing in '$kind' differs"
-    [ $kind = model ] || result $kind with | tail -n 3
-  fi
-  case $kind:$(cat without/.code)$(cat with/.code) in
-    code:*[!0]*) ;;
-    *:00) ;;
-    *) echo "$name: failed"; cat without/.log with/.log ;;
-  esac
-done
-echo "$(echo "$table" | grep -c '|') options tested"
+check_options nmt-train
