@@ -13,8 +13,8 @@
 namespace nmt {
 
 // Threads that work on one loop at a time; the caller works too, so a pool of one starts no thread. One thread calls
-// it, and a loop's body does not. Chunks depend on n and grain only, never on the number of threads: what a chunk
-// computes is the same on any machine.
+// it, and a loop's body does not. Chunks depend on n and grain only, and a grain on the number of threads only where
+// chunks do not add anything up: results are the same on any machine.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);

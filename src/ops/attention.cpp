@@ -91,9 +91,10 @@ void AttentionOp::cpu(const Launch& l) const {
   const DType t = l.in[0].dtype();
   const auto a = describe(l);
   const int64_t items = a.sentences * heads, threads = l.runtime.pool().size();
-  // Heads together where there are enough: they read keys and values side by side. Items are independent of each other,
-  // so the number of threads may count.
-  const int64_t grain = std::max(item_grain(items), std::min<int64_t>(heads, items / (2 * threads)));
+  // Without a gradient heads together, where there are enough: few queries read keys and values of all side by side.
+  // Items are independent of each other, so the number of threads may count.
+  const int64_t together = gradient ? 1 : std::min<int64_t>(heads, items / (2 * threads));
+  const int64_t grain = std::max(item_grain(items), together);
   l.runtime.pool().parallel_for(items, grain, [&](int64_t begin, int64_t end) {
     cpu::attention(t, a, begin, end, l.in[0].at(q_column), l.in[1].at(k_column), l.in[2].at(v_column), l.out[0].data,
                    gradient ? l.out[1].as<float>() : nullptr);

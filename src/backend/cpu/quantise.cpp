@@ -40,6 +40,7 @@ HWY_INLINE VectorPair least_and_largest(const T* x, int64_t width) {
 
 void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x, uint8_t* q, int64_t q_stride,
                    RowScale* scales) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
   const DF d;
   const hn::RebindToUnsigned<DF> du;
   const hn::Rebind<uint8_t, DF> bytes;
@@ -57,7 +58,8 @@ void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x,
       const float low = hn::GetLane(hn::MinOfLanes(d, ends.first)), range = max_of_lanes(d, ends.second) - low;
       scales[r] = {low, range / static_cast<float>(levels)};
       auto not_finite = hn::Zero(d);  // then NaN: least and largest do not tell of it
-      const auto from = hn::Set(d, low), factor = hn::Set(d, range > 0 ? static_cast<float>(levels) / range : 0);
+      const auto from = hn::Set(d, low),
+                 factor = hn::Set(d, range > 0 ? std::min(static_cast<float>(levels) / range, kLargest) : 0);
       for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
         // The low bits of the sum with 1.5 * 2^23 are the nearest integer.
         const auto v = hn::Mul(hn::Sub(load(d, row + i, n), from), factor);

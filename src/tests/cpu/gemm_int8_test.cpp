@@ -138,6 +138,16 @@ TEST_CASE("a row with an element that is no number, or infinite, has no finite p
       }
 }
 
+TEST_CASE("a row of numbers too small for their step's inverse has products of about zero", "[gemm]") {
+  ThreadPool pool(1);
+  Product p = random_product(DType::kF32, DType::kF32, {9, 70, 150}, 0);
+  for (size_t i = 0; i < p.x.size(); ++i) p.x.set(i, i % 2 == 0 ? 0 : 1e-38);
+  cpu::PackedMatrix packed;
+  packed.pack(pool, DType::kI8, p.w.f32(), 70, 150, false);
+  const Array result = p.run(pool, packed);
+  for (size_t i = 0; i < result.size(); ++i) CHECK(std::fabs(result[i]) < 1e-34);
+}
+
 TEST_CASE("products of integers that bytes hold are exact", "[gemm]") {
   ThreadPool pool(2);
   for (const Size& s : kSizes) {

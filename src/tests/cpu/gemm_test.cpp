@@ -139,7 +139,7 @@ struct Product {
 }  // namespace
 
 TEST_CASE("products with packed matrices", "[gemm]") {
-  if (!cpu::has_amx()) log::warn("SKIPPED: products by AMX: this processor has none");
+  if (!cpu::has_amx()) log::warn("SKIPPED: products by AMX: this processor has none, or it is hidden");
   const Size sizes[] = {{1, 1, 1},      {1, 7, 33},     {7, 33, 65},    {33, 65, 7},      {65, 1, 33},
                         {33, 7, 1},     {2, 300, 5},    {3, 520, 33},   {40, 777, 17},    {256, 256, 9},
                         {257, 64, 31},  {300, 513, 3},  {70, 130, 40},  {31, 600, 512},   {530, 5, 65},
