@@ -7,8 +7,8 @@
 #include "backend/cpu/product_parts.h"
 
 // AMX, whose tiles are 16 rows of 64 bytes, and one of whose instructions multiplies two of them: products for
-// gemm_panels.h in bf16 and for gemm_bytes.h. Both pack columns of B in groups of a tile's (panels.h), so that a tile
-// is in one piece.
+// gemm_panels.h and for gemm_bytes.h. Those of bf16 and of bytes pack columns of B in groups of a tile's (panels.h), so
+// that a tile is in one piece.
 
 // Every processor with AMX has these.
 #define NMT_AMX \
@@ -53,6 +53,16 @@ inline AmxFetch part_of_groups(const std::byte* b, int64_t group_bytes, int64_t 
   return {b + begin * kLine, kAmxTileBytes, 2, group_bytes, (end - begin) * kLine};
 }
 
+// What tiles hold.
+enum class AmxNumbers : uint8_t {
+  kBytes,  // unsigned ones of x, signed ones of B
+  kBF16,
+  kF32,  // in kAmxParts parts of bf16 that follow each other: of rows of x, or of a group's columns (gemm_amx_f32.cpp)
+};
+
+inline constexpr int64_t kAmxParts = 3;
+inline constexpr int64_t kAmxTurns = 6;  // of a line: the products of its parts
+
 // The operand that the next products read again.
 enum class AmxStays : uint8_t { kX, kB };
 
@@ -67,11 +77,11 @@ class AmxTiles {
   // For products of so many rows, 1 to kAmxRows.
   void configure(int64_t rows);
 
-  // A product, after configure() for its rows, of bf16 or, for kBytes, of unsigned bytes of x and signed ones of B, one
-  // line at least. Calls meanwhile(i) beside line i: the tiles leave time for other instructions. The operand that
-  // stays is kept in the nearest cache; the other is read past it (tileloaddt1), else it would take its place. Sums are
-  // stored after the last line: until then, where none are added to, those of another product may be read from there.
-  template <bool kBytes, AmxStays kStays, class Meanwhile>
+  // A product, after configure() for its rows, of one line at least. Calls meanwhile(i) beside line i, for kF32 beside
+  // turn i, of which a line has kAmxTurns: the tiles leave time for other instructions. The operand that stays is kept
+  // in the nearest cache; the other is read past it (tileloaddt1), else it would take its place. Sums are stored after
+  // the last line: until then, where none are added to, those of another product may be read from there.
+  template <AmxNumbers kNumbers, AmxStays kStays, class Meanwhile>
   NMT_AMX [[gnu::always_inline]] void multiply(const AmxProduct& p, Meanwhile&& meanwhile) const {
     auto* sums = static_cast<std::byte*>(p.sums);
     constexpr int64_t kSumsBytes = kAmxColumns * 4, kLower = kAmxTile * kSumsBytes;
@@ -89,30 +99,25 @@ class AmxTiles {
       _tile_zero(3);
     }
     const std::byte *x = p.x, *b = p.b;
-    for (int64_t i = 0; i < p.lines; ++i, x += p.line_bytes, b += kAmxTileBytes) {
-      if constexpr (kStays == AmxStays::kX) {
-        _tile_stream_loadd(6, b, kLine);
-        _tile_loadd(4, x, p.row_bytes);
-        _tile_stream_loadd(7, b + p.group_bytes, kLine);
-        _tile_loadd(5, x + lower, p.row_bytes);
+    constexpr int64_t kTiles = kNumbers == AmxNumbers::kF32 ? kAmxParts : 1;  // of a line of a group
+    for (int64_t i = 0; i < p.lines; ++i, x += p.line_bytes, b += kTiles * kAmxTileBytes) {
+      if constexpr (kNumbers == AmxNumbers::kF32) {
+        multiply_parts(p, x, lower, b, i * kAmxTurns, meanwhile);
       } else {
-        _tile_loadd(6, b, kLine);
-        _tile_stream_loadd(4, x, p.row_bytes);
-        _tile_loadd(7, b + p.group_bytes, kLine);
-        _tile_stream_loadd(5, x + lower, p.row_bytes);
+        if constexpr (kStays == AmxStays::kX) {
+          _tile_stream_loadd(6, b, kLine);
+          _tile_loadd(4, x, p.row_bytes);
+          _tile_stream_loadd(7, b + p.group_bytes, kLine);
+          _tile_loadd(5, x + lower, p.row_bytes);
+        } else {
+          _tile_loadd(6, b, kLine);
+          _tile_stream_loadd(4, x, p.row_bytes);
+          _tile_loadd(7, b + p.group_bytes, kLine);
+          _tile_stream_loadd(5, x + lower, p.row_bytes);
+        }
+        add_products<kNumbers>();
+        meanwhile(i);
       }
-      if constexpr (kBytes) {
-        _tile_dpbusd(0, 4, 6);
-        _tile_dpbusd(1, 4, 7);
-        _tile_dpbusd(2, 5, 6);
-        _tile_dpbusd(3, 5, 7);
-      } else {
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-      }
-      meanwhile(i);
     }
     _tile_stored(0, sums, kSumsBytes);
     _tile_stored(1, sums + kLine, kSumsBytes);
@@ -122,6 +127,54 @@ class AmxTiles {
   }
 
  private:
+  template <AmxNumbers kNumbers>
+  NMT_AMX [[gnu::always_inline]] static void add_products() {
+    if constexpr (kNumbers == AmxNumbers::kBytes) {
+      _tile_dpbusd(0, 4, 6);
+      _tile_dpbusd(1, 4, 7);
+      _tile_dpbusd(2, 5, 6);
+      _tile_dpbusd(3, 5, 7);
+    } else {
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+
+  // Of a line the products of parts that matter, the least first, each tile loaded as seldom as that allows.
+  template <class Meanwhile>
+  NMT_AMX [[gnu::always_inline]] static void multiply_parts(const AmxProduct& p, const std::byte* x, int64_t lower,
+                                                            const std::byte* b, int64_t turn, Meanwhile&& meanwhile) {
+    const auto load_x = [&](int64_t part) NMT_AMX __attribute__((always_inline)) {
+      const std::byte* from = x + part * kAmxRows * kLine;
+      _tile_loadd(4, from, kLine);
+      _tile_loadd(5, from + lower, kLine);
+    };
+    const auto load_b = [&](int64_t part) NMT_AMX __attribute__((always_inline)) {
+      const std::byte* from = b + part * kAmxTileBytes;
+      _tile_stream_loadd(6, from, kLine);
+      _tile_stream_loadd(7, from + p.group_bytes, kLine);
+    };
+    const auto add = [&]() NMT_AMX __attribute__((always_inline)) {
+      add_products<AmxNumbers::kF32>();
+      meanwhile(turn++);
+    };
+    load_x(2);
+    load_b(0);
+    add();
+    load_x(1);
+    add();
+    load_b(1);
+    add();
+    load_x(0);
+    add();
+    load_b(2);
+    add();
+    load_b(0);
+    add();
+  }
+
   // The intrinsics do not say that they read and write memory: what is before must be there, and what follows must see.
   static void finish_writing() { asm volatile("" ::: "memory"); }
 

@@ -66,6 +66,37 @@ NMT_AVX512 [[gnu::always_inline]] inline __m512 with_epilogue(const Epilogue& e,
   return v;
 }
 
+using Vectors = __m512i[kLanes];
+
+// 16 x 16 numbers of 32 bits. After the two unpackings vector 4 * g + i holds, in its quarters, column 4 * q + i of
+// rows 4 * g to 4 * g + 3; then the quarters are put where they belong.
+NMT_AVX512 inline void transpose(Vectors& v) {
+  Vectors a, b;
+#pragma GCC unroll 8
+  for (int i = 0; i < kLanes; i += 2) {
+    a[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+    a[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kLanes; i += 4) {
+    b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
+    b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
+    b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
+    b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512i low = _mm512_shuffle_i32x4(b[i], b[4 + i], 0x88),
+                  odd_low = _mm512_shuffle_i32x4(b[i], b[4 + i], 0xDD);
+    const __m512i high = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0x88),
+                  odd_high = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0xDD);
+    v[i] = _mm512_shuffle_i32x4(low, high, 0x88);
+    v[8 + i] = _mm512_shuffle_i32x4(low, high, 0xDD);
+    v[4 + i] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
+    v[12 + i] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xDD);
+  }
+}
+
 // For addresses that may lie past the end: into the nearest cache, or the second.
 inline const char* address(const void* p, int64_t bytes) {
   return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(bytes));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/amx.h"
+#include "backend/cpu/amx_blocks.h"
 #include "backend/cpu/scratch.h"
 #include "base/math.h"
 
@@ -17,10 +18,6 @@ constexpr int64_t kBlockRows = 256, kBlockColumns = 512, kBlockLines = 16;
 constexpr int64_t kLineElements = kLine / 2;       // of a row of x
 constexpr int64_t kSums = kAmxRows * kAmxColumns;  // of a tile
 constexpr int64_t kRowsLine = kAmxRows * kLine;    // bytes of a line of a tile's rows, one after the other
-
-struct Place {
-  int64_t row, column, line;
-};
 
 // ---- x ----------------------------------------------------------------------------------------------------------
 
@@ -39,9 +36,9 @@ class RowsOfX {
         // Rows a power of two apart would share few sets of the cache, and tiles read whole lines.
         copies_(bytes_ % 2048 == 0 || bytes_ % kLine != 0) {}
 
-  void begin_block(const Place&) {}
+  void begin_block(const AmxPlace&) {}
 
-  NMT_AMX TileRows tile(const Place& at, int64_t rows, int64_t lines) const {
+  NMT_AMX TileRows tile(const AmxPlace& at, int64_t rows, int64_t lines) const {
     const std::byte* x = address(at);
     if (!copies_) return {x, bytes_, kLine};
     thread_local Scratch scratch;
@@ -58,12 +55,12 @@ class RowsOfX {
   }
 
   // A part of a tile's rows, of which a line comes beside each line.
-  AmxFetch fetch(const Place& at, int64_t begin, int64_t end) const {
+  AmxFetch fetch(const AmxPlace& at, int64_t begin, int64_t end) const {
     return {address(at) + begin * bytes_, kLine, end - begin, bytes_, kLine};
   }
 
  private:
-  const std::byte* address(const Place& at) const { return x_ + at.row * bytes_ + at.line * kLine; }
+  const std::byte* address(const AmxPlace& at) const { return x_ + at.row * bytes_ + at.line * kLine; }
 
   const std::byte* x_;
   int64_t bytes_;
@@ -130,7 +127,7 @@ class ColumnsOfX {
     rows_ = scratch.get(static_cast<size_t>(slots_ * kSlot));
   }
 
-  NMT_AMX void begin_block(const Place& at) {
+  NMT_AMX void begin_block(const AmxPlace& at) {
     if (at.column > 0) return;
     const int64_t end = std::min(at.row + kBlockRows, p_.m);
     for (int64_t line = at.line; line < std::min(at.line + kBlockLines, lines_); ++line)
@@ -144,54 +141,20 @@ class ColumnsOfX {
       }
   }
 
-  TileRows tile(const Place& at, int64_t, int64_t) const {
+  TileRows tile(const AmxPlace& at, int64_t, int64_t) const {
     return {slot(at) + at.row % kBlockRows * kBlockLines * kLine, kLine, kRowsLine};
   }
 
-  AmxFetch fetch(const Place&, int64_t, int64_t) const { return {}; }  // a block is in L2
+  AmxFetch fetch(const AmxPlace&, int64_t, int64_t) const { return {}; }  // a block is in L2
 
  private:
   static constexpr int64_t kSlot = kBlockRows * kBlockLines * kLine;
 
-  std::byte* slot(const Place& at) const { return rows_ + at.line / kBlockLines % slots_ * kSlot; }
+  std::byte* slot(const AmxPlace& at) const { return rows_ + at.line / kBlockLines % slots_ * kSlot; }
 
   const TransposedPanelProduct& p_;
   int64_t lines_, slots_;
   std::byte* rows_;  // of a block: a tile's lines one after another; of all blocks of lines where other columns follow
-};
-
-// ---- y ----------------------------------------------------------------------------------------------------------
-
-NMT_AMX [[gnu::always_inline]] inline void store(__mmask32 lanes, __m512 low, __m512 high, float* y) {
-  _mm512_mask_storeu_ps(y, static_cast<__mmask16>(lanes), low);
-  _mm512_mask_storeu_ps(y + kLanes, static_cast<__mmask16>(lanes >> kLanes), high);
-}
-NMT_AMX [[gnu::always_inline]] inline void store(__mmask32 lanes, __m512 low, __m512 high, uint16_t* y) {
-  _mm512_mask_storeu_epi16(y, lanes, (__m512i)_mm512_cvtne2ps_pbh(high, low));
-}
-
-// A tile's sums that become elements of y beside the lines of the next product, some rows beside each.
-template <class Y>
-struct Finish {
-  const float* sums = nullptr;
-  int64_t rows = 0;
-  __mmask32 lanes = 0;
-  Y* y = nullptr;
-  int64_t ldy = 0;
-  Epilogue epilogue;  // with the tile's bias
-
-  NMT_AMX [[gnu::always_inline]] void operator()(int64_t begin, int64_t end) const {
-    const Epilogue e = epilogue;
-    const __m512 floor = floor_of(e);
-    const auto low = static_cast<__mmask16>(lanes), high = static_cast<__mmask16>(lanes >> kLanes);
-    const __m512 low_bias = bias_of(e, 0, low), high_bias = bias_of(e, kLanes, high);
-    for (int64_t r = begin; r < std::min(rows, end); ++r) {
-      Y* const to = y + r * ldy;
-      const float* from = sums + r * kAmxColumns;
-      store(lanes, with_epilogue(e, floor, low_bias, _mm512_load_ps(from), low, to),
-            with_epilogue(e, floor, high_bias, _mm512_load_ps(from + kLanes), high, to + kLanes), to);
-    }
-  }
 };
 
 // ---- products -----------------------------------------------------------------------------------------------------
@@ -201,14 +164,17 @@ template <class Y, class X>
 class Product {
  public:
   Product(const PanelProduct& p, X x)
-      : p_(p), x_(x), lines_(divide_up(p.k, kLineElements)), group_bytes_(groups_of_panel(p.t, p.k).bytes()) {
+      : p_(p),
+        x_(x),
+        blocks_{p.m, p.n, divide_up(p.k, kLineElements), {kBlockRows, kBlockColumns, kBlockLines}},
+        group_bytes_(groups_of_panel(p.t, p.k).bytes()) {
     thread_local Scratch scratch;
-    const int64_t tiles = lines_ > kBlockLines ? kBlockRows * kBlockColumns / kSums : 1;
+    const int64_t tiles = blocks_.lines > kBlockLines ? kBlockRows * kBlockColumns / kSums : 1;
     sums_ = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(tiles * kSums) * sizeof(float)));
   }
 
   NMT_AMX void multiply() {
-    for (Place at{}; at.row < p_.m; at = after(at)) {
+    for (AmxPlace at{}; at.row < p_.m; at = blocks_.after(at)) {
       x_.begin_block(at);
       multiply_block(at);
     }
@@ -216,89 +182,70 @@ class Product {
   }
 
  private:
-  Place after(Place at) const {
-    at.line += kBlockLines;
-    if (at.line >= lines_) at = {at.row, at.column + kBlockColumns, 0};
-    if (at.column >= p_.n) at = {at.row + kBlockRows, 0, 0};
-    return at;
-  }
-
-  const std::byte* b(const Place& at) const {
+  const std::byte* b(const AmxPlace& at) const {
     return p_.b + at.column / kAmxTile * group_bytes_ + at.line * kAmxTileBytes;
   }
 
-  NMT_AMX void multiply_block(const Place& at) {
-    const Place next = after(at);
-    const int64_t rows = std::min(kBlockRows, p_.m - at.row), columns = std::min(kBlockColumns, p_.n - at.column),
-                  lines = std::min(kBlockLines, lines_ - at.line);
+  NMT_AMX void multiply_block(const AmxPlace& at) {
+    const AmxPlace next = blocks_.after(at);
+    const int64_t rows = blocks_.rows_at(at), columns = blocks_.columns_at(at), lines = blocks_.lines_at(at);
     const int64_t tiles = divide_up(rows, kAmxRows), halves = divide_up(columns, kAmxColumns);
-    const bool last_lines = at.line + lines == lines_, all_lines = lines == lines_;
+    const bool last_lines = at.line + lines == blocks_.lines, all_lines = lines == blocks_.lines;
     const bool other_columns = b(next) != b(at);
     const int64_t rows_of_line = divide_up(kAmxRows, lines), x_rows = divide_up(kAmxRows, halves);
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t row = at.row + tile * kAmxRows, tile_rows = std::min(kAmxRows, p_.m - row);
       const TileRows x = x_.tile({row, 0, at.line}, tile_rows, lines);
-      const Place next_rows = tile + 1 < tiles ? Place{row + kAmxRows, 0, at.line} : next;
+      const AmxPlace next_rows = tile + 1 < tiles ? AmxPlace{row + kAmxRows, 0, at.line} : next;
       tiles_.configure(tile_rows);
       for (int64_t half = 0; half < halves; ++half) {
         const int64_t column = at.column + half * kAmxColumns;
         float* const sums = sums_ + (all_lines ? 0 : half * (kBlockRows / kAmxRows) + tile) * kSums;
-        Y* const y = static_cast<Y*>(p_.y) + row * p_.ldy + column;
-        AmxFetch fetch_y;
+        const auto finish = AmxFinish<Y>::of(p_, row, column, tile_rows, sums);
+        const AmxFetch fetch_y = last_lines ? finish.fetch(rows_of_line) : AmxFetch{};
         const AmxFetch fetch_x = x_.fetch(next_rows, half * x_rows, std::min((half + 1) * x_rows, kAmxRows));
         const AmxFetch fetch_b =
             other_columns ? part_of_groups(b(next) + 2 * half * group_bytes_, group_bytes_, tile, tiles) : AmxFetch{};
-        if (last_lines) {
-          const auto row_bytes = static_cast<int64_t>(sizeof(Y)) * p_.ldy;
-          fetch_y = {reinterpret_cast<const std::byte*>(y), rows_of_line * row_bytes, rows_of_line, row_bytes,
-                     kAmxColumns * static_cast<int64_t>(sizeof(Y))};
-        }
         const auto meanwhile = [&](int64_t i) NMT_AMX __attribute__((always_inline)) {
           finish_(i * rows_of_line, (i + 1) * rows_of_line);
           fetch_x(i);
           fetch_b(i);
           fetch_y(i);
         };
-        tiles_.multiply<false, AmxStays::kX>({.lines = lines,
-                                              .x = x.at,
-                                              .row_bytes = x.row_bytes,
-                                              .line_bytes = x.line_bytes,
-                                              .b = b(at) + 2 * half * group_bytes_,
-                                              .group_bytes = group_bytes_,
-                                              .add = at.line > 0,
-                                              .sums = sums},
-                                             meanwhile);
-        finish_.rows = 0;
-        if (!last_lines) continue;
-        const int64_t left = p_.n - column;
-        const __mmask32 lanes = left >= kAmxColumns ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
-        finish_ = {sums, tile_rows, lanes, y, p_.ldy, p_.epilogue};
-        if (p_.epilogue.bias != nullptr) finish_.epilogue.bias += column;
+        tiles_.multiply<AmxNumbers::kBF16, AmxStays::kX>({.lines = lines,
+                                                          .x = x.at,
+                                                          .row_bytes = x.row_bytes,
+                                                          .line_bytes = x.line_bytes,
+                                                          .b = b(at) + 2 * half * group_bytes_,
+                                                          .group_bytes = group_bytes_,
+                                                          .add = at.line > 0,
+                                                          .sums = sums},
+                                                         meanwhile);
+        finish_ = last_lines ? finish : AmxFinish<Y>{};
       }
     }
   }
 
   const PanelProduct& p_;
   X x_;
-  int64_t lines_, group_bytes_;
+  AmxBlocks blocks_;
+  int64_t group_bytes_;
   float* sums_;  // of the tiles of a block or, where a block has all lines, of one
   AmxTiles tiles_;
-  Finish<Y> finish_;
+  AmxFinish<Y> finish_;
 };
 
 }  // namespace
 
-void multiply_panels_by_amx(const PanelProduct& p) {
+void multiply_bf16_by_amx(const PanelProduct& p) {
   if (p.ty == DType::kF32)
     Product<float, RowsOfX>(p, RowsOfX(p)).multiply();
   else
     Product<uint16_t, RowsOfX>(p, RowsOfX(p)).multiply();
 }
 
-void multiply_panels_by_amx(const TransposedPanelProduct& p) {
-  const PanelProduct product{p.t, p.m,         p.n, p.k, nullptr,
-                             p.b, DType::kF32, p.y, p.n, {.held = p.accumulate ? Held::kAddend : Held::kNothing}};
-  Product<float, ColumnsOfX>(product, ColumnsOfX(p)).multiply();
+void multiply_bf16_by_amx(const TransposedPanelProduct& p) {
+  Product<float, ColumnsOfX>(product_of(p), ColumnsOfX(p)).multiply();
 }
 
 }  // namespace nmt::cpu

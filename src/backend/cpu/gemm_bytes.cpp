@@ -129,15 +129,15 @@ NMT_AMX void multiply_by_amx(const ByteProduct& p) {
         finish(i * rows_of_line, (i + 1) * rows_of_line);
         next_b(i);
       };
-      tiles.multiply<true, AmxStays::kB>({.lines = lines,
-                                          .x = q + row * row_bytes,
-                                          .row_bytes = row_bytes,
-                                          .line_bytes = kLine,
-                                          .b = columns,
-                                          .group_bytes = group_bytes,
-                                          .add = false,
-                                          .sums = sums},
-                                         meanwhile);
+      tiles.multiply<AmxNumbers::kBytes, AmxStays::kB>({.lines = lines,
+                                                        .x = q + row * row_bytes,
+                                                        .row_bytes = row_bytes,
+                                                        .line_bytes = kLine,
+                                                        .b = columns,
+                                                        .group_bytes = group_bytes,
+                                                        .add = false,
+                                                        .sums = sums},
+                                                       meanwhile);
       finish.row = row;
       finish.rows = rows;
       finish.column = p.begin + half * kAmxColumns;

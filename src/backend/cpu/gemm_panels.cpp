@@ -282,35 +282,40 @@ void multiply_steps(const StepProduct& p) {
 
 }  // namespace
 
-void multiply_panels(const PanelProduct& p) {
-  const bool bf16 = p.t == DType::kBF16;
-  check(p.k > 0 && (bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
-        "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
-  if (bf16 && has_amx()) return multiply_panels_by_amx(p);
-  multiply_steps({p, p.k / elements_of_step(p.t), 1});
+namespace {
+
+template <class Product>
+void multiply_panels_of(const Product& p) {
+  if (!has_amx()) return multiply_panels_by_vectors(p);
+  p.t == DType::kBF16 ? multiply_bf16_by_amx(p) : multiply_f32_by_amx(p);
 }
 
-void multiply_panels(const TransposedPanelProduct& p) {
-  check(p.t == DType::kF32 || (p.t == p.tx && !widens_bf16()), "columns of {} are copied as {}", name_of(p.tx),
-        name_of(p.t));
-  check(p.k > 0 && p.k % elements_of_step(p.t) == 0 && p.rows <= p.k, "{} rows of {}", p.rows, p.k);
-  if (p.t == DType::kBF16 && has_amx()) return multiply_panels_by_amx(p);
+}  // namespace
+
+void multiply_panels_by_vectors(const PanelProduct& p) { multiply_steps({p, p.k / elements_of_step(p.t), 1}); }
+
+void multiply_panels_by_vectors(const TransposedPanelProduct& p) {
   const ColumnGroups all{.columns = round_up(p.m, kLanes), .steps = groups_of_panel(p.t, p.k).steps};
   thread_local Scratch scratch;
   std::byte* columns = scratch.get(static_cast<size_t>(all.bytes()));
   group_columns(p.t, all, p.tx, p.rows, p.m, p.x, p.ldx, columns);
-  multiply_steps({{p.t,
-                   p.m,
-                   p.n,
-                   p.k,
-                   columns,
-                   p.b,
-                   DType::kF32,
-                   p.y,
-                   p.n,
-                   {.held = p.accumulate ? Held::kAddend : Held::kNothing}},
-                  1,
-                  all.columns});
+  PanelProduct product = product_of(p);
+  product.x = columns;
+  multiply_steps({product, 1, all.columns});
+}
+
+void multiply_panels(const PanelProduct& p) {
+  const bool bf16 = p.t == DType::kBF16;
+  check(p.k > 0 && (bf16 ? p.k % 2 == 0 : p.t == DType::kF32) && (p.ty == DType::kF32 || p.ty == DType::kBF16),
+        "a product of {} of {} columns to {}", name_of(p.t), p.k, name_of(p.ty));
+  multiply_panels_of(p);
+}
+
+void multiply_panels(const TransposedPanelProduct& p) {
+  check(p.t == p.tx || (p.t == DType::kF32 && widens_bf16()), "columns of {} are copied as {}", name_of(p.tx),
+        name_of(p.t));
+  check(p.k > 0 && p.k % elements_of_step(p.t) == 0 && p.rows <= p.k, "{} rows of {}", p.rows, p.k);
+  multiply_panels_of(p);
 }
 
 }  // namespace nmt::cpu

@@ -7,10 +7,10 @@
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 
-// Products of float32 and of bf16 on processors with AVX-512, those of bf16 by AMX where there is AMX. oneDNN's are as
-// fast once their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and
-// read x by columns as well as by rows, so that gradients of weights need no transposed copy of it (with AMX one of a
-// block, in L2).
+// Products of float32 and of bf16 on processors with AVX-512, by AMX where there is AMX. oneDNN's are as fast once
+// their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and read x by
+// columns as well as by rows, so that gradients of weights need no transposed copy of it (with AMX one of a block, in
+// L2).
 namespace nmt::cpu {
 
 // Whether the processor has them for x of dtype t and k columns.
@@ -34,7 +34,7 @@ struct PanelProduct {
 };
 void multiply_panels(const PanelProduct& p);
 
-// y [m, n] float32, without gaps, = or += x^T * B: x [rows, m] of dtype tx, which is t or kBF16, with the row stride
+// y [m, n] float32, row stride ldy, = or += x^T * B: x [rows, m] of dtype tx, which is t or kBF16, with the row stride
 // ldx; below its rows are zeros, up to k. m, n and k are positive, k for kBF16 even.
 struct TransposedPanelProduct {
   DType tx, t;
@@ -43,8 +43,19 @@ struct TransposedPanelProduct {
   int64_t ldx;
   const std::byte* b;
   float* y;
+  int64_t ldy;
   bool accumulate;
 };
 void multiply_panels(const TransposedPanelProduct& p);
+
+// The same by vectors of AVX-512, also where there is AMX.
+void multiply_panels_by_vectors(const PanelProduct& p);
+void multiply_panels_by_vectors(const TransposedPanelProduct& p);
+
+// What it does with y, as a product of other rows: x is none.
+inline PanelProduct product_of(const TransposedPanelProduct& p) {
+  return {p.t, p.m,         p.n, p.k,   nullptr,
+          p.b, DType::kF32, p.y, p.ldy, {.held = p.accumulate ? Held::kAddend : Held::kNothing}};
+}
 
 }  // namespace nmt::cpu

@@ -174,7 +174,7 @@ void PackedLayout::multiply_transposed(DType tx, int64_t rows, int64_t m, const 
                                        const std::byte* packed, float* y, bool accumulate) const {
   check(t_ == type_of_copies(tx), "columns of {} in a layout of {}", name_of(tx), name_of(t_));
   if (m == 0 || n_ == 0) return;
-  if (kind_ == Kind::kPanels) return multiply_panels({tx, t_, m, n_, k_, rows, x, ldx, packed, y, accumulate});
+  if (kind_ == Kind::kPanels) return multiply_panels({tx, t_, m, n_, k_, rows, x, ldx, packed, y, n_, accumulate});
   thread_local Scratch scratch;
   std::byte* columns = scratch.get(static_cast<size_t>(m * k_) * size_of(t_));
   check(t_ == DType::kF32, "columns of {} without panels", name_of(t_));

@@ -188,6 +188,77 @@ TEST_CASE("NaN and infinities pass through products of panels, with ReLU and wit
   }
 }
 
+TEST_CASE("float32 loses nothing where it is multiplied in parts", "[gemm]") {
+  // One product a sum, of any exponents: rounded once, and what is left out of it is less. (Sums of products are
+  // checked above, to a bound that holds for the order of any sum.)
+  constexpr int64_t kM = 40, kN = 70;
+  for (const int64_t k : {1, 33}) {
+    Product product(DType::kF32, DType::kF32, {kM, kN, k}, true, false, false);
+    Values x(kM * static_cast<size_t>(k)), w(kN * static_cast<size_t>(k));
+    const Values xs = random_values(kM, 5), ws = random_values(kN, 6);
+    for (size_t r = 0; r < kM; ++r)
+      x[(r + 1) * static_cast<size_t>(k) - 1] = std::ldexp(xs[r], static_cast<int>(r) - 20);
+    for (size_t c = 0; c < kN; ++c)
+      w[static_cast<size_t>(k - 1) * kN + c] = std::ldexp(ws[c], static_cast<int>(c) - 35);
+    product.x = Array(DType::kF32, x);
+    product.w = Array(DType::kF32, w);
+    ThreadPool pool(1);
+    cpu::PackedMatrix packed;
+    packed.pack(pool, DType::kF32, product.w.f32(), kN, k, true);
+    const Values y = product.run(pool, packed).values(), expected = product.reference().value;
+    for (size_t i = 0; i < y.size(); ++i)
+      REQUIRE(std::fabs(y[i] - expected[i]) <= std::ldexp(std::fabs(expected[i]), -22));
+  }
+}
+
+TEST_CASE("numbers that have no parts of bf16 touch what they are multiplied with and nothing else", "[gemm]") {
+  // Infinities, NaN, the largest numbers and the least, in x and B, in the first rows, columns and steps and in later
+  // ones.
+  constexpr int64_t kM = 300, kN = 600, kK = 300;
+  const double nan = std::numeric_limits<double>::quiet_NaN(), most = std::numeric_limits<float>::max();
+  ThreadPool pool(2);
+  for (const Held held : {Held::kNothing, Held::kAddend}) {
+    Product product(DType::kF32, DType::kF32, {kM, kN, kK}, true, true, false, held);
+    Values x = product.x.values(), w = product.w.values();
+    x[5 * kK + 3] = kInf;
+    x[40 * kK + 299] = nan;
+    x[290 * kK + 130] = most;
+    x[100 * kK + 27] = 1.36236e-34;  // whose last part is too small for bf16, as is all of the next
+    x[101 * kK + 29] = -1.17305e-39;
+    w[2 * kN + 580] = -kInf;
+    w[290 * kN + 8] = most;
+    w[130 * kN + 8] = x[290 * kK + 290] = 0.25;  // where these two meet, their sum is no overflow
+    product.x = Array(DType::kF32, x);
+    product.w = Array(DType::kF32, w);
+    const Sums sums = product.reference();
+    const auto check_all = [&](const Values& y) {
+      for (size_t i = 0; i < y.size(); ++i) {
+        INFO("row " << i / kN << ", column " << i % kN);
+        const double expected = sums.value[i];
+        if (std::isnan(expected))
+          REQUIRE(std::isnan(y[i]));
+        else if (std::fabs(expected) > most)
+          REQUIRE(y[i] == std::copysign(kInf, expected));
+        else
+          REQUIRE(std::fabs(y[i] - expected) <= 1e-6 * sums.size[i]);
+      }
+    };
+    cpu::PackedMatrix packed;
+    packed.pack(pool, DType::kF32, product.w.f32(), kN, kK, true);
+    check_all(product.run(pool, packed).values());
+    if (held == Held::kNothing) continue;
+    // The gradient of a weight: x^T is dy, and the sums are added to what y and the bias make.
+    Values columns(static_cast<size_t>(kM * kK)), before = product.y.values();
+    for (size_t r = 0; r < kM; ++r)
+      for (size_t j = 0; j < kK; ++j) columns[j * kM + r] = x[r * kK + j];
+    for (size_t i = 0; i < before.size(); ++i) before[i] += product.b[i % kN];
+    const Array dy(DType::kF32, columns);
+    Array dw(DType::kF32, before);
+    cpu::multiply_transposed(pool, DType::kF32, kK, kM, kN, dy.data(), product.w.data(), dw.f32());
+    check_all(dw.values());
+  }
+}
+
 namespace {
 
 // Pages that end where memory ends that may be read: a byte further is a fault. (Sanitizers do not see what tiles of
