@@ -48,7 +48,7 @@ struct TransposedPanelProduct {
 };
 void multiply_panels(const TransposedPanelProduct& p);
 
-// The same by vectors of AVX-512, also where there is AMX.
+// The same by vectors of AVX-512; of float32 also where there is AMX.
 void multiply_panels_by_vectors(const PanelProduct& p);
 void multiply_panels_by_vectors(const TransposedPanelProduct& p);
 

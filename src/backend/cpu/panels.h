@@ -31,8 +31,9 @@ int64_t panel_bytes(DType t, int64_t k);
 // Elements of a column in a line.
 inline int64_t line_elements(DType t) { return kLine / static_cast<int64_t>(size_of(t)); }
 
-// The groups of a panel: one or, where AMX multiplies, of as many columns as a tile has. oneDNN calls these layouts
-// BA16a64b for float32, BA16a64b2a or, for AMX, BA16a16b2a for bf16, and BA16a64b4a or BA16a16b4a for bytes.
+// The groups of a panel: one or, of bf16 and bytes where AMX multiplies, of as many columns as a tile has. oneDNN calls
+// these layouts BA16a64b for float32, BA16a64b2a or, for AMX, BA16a16b2a for bf16, and BA16a64b4a or BA16a16b4a for
+// bytes.
 ColumnGroups groups_of_panel(DType t, int64_t k);
 
 // What of B [k, n] is packed: columns from a multiple of kPanel on, rows from a multiple of line_elements() on. The
