@@ -152,6 +152,9 @@ TEST_CASE("products with packed matrices", "[gemm]") {
         Product(t, t, size, transposed, false, false, Held::kAddend).check();
         Product(t, t, size, transposed, false, false, Held::kRelu).check();
       }
+  if (cpu::has_panel_products(DType::kF32, 1))
+    for (const Held held : {Held::kNothing, Held::kAddend, Held::kRelu})
+      Product(DType::kF32, DType::kBF16, {70, 130, 140}, false, true, true, held).check();
   for (const DType t : compute_types())
     for (const Held held : {Held::kNothing, Held::kAddend, Held::kRelu})
       for (int bits = 0; bits < 4; ++bits)
