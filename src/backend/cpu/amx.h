@@ -83,6 +83,7 @@ class AmxTiles {
   // the last line: until then, where none are added to, those of another product may be read from there.
   template <AmxNumbers kNumbers, AmxStays kStays, class Meanwhile>
   NMT_AMX [[gnu::always_inline]] void multiply(const AmxProduct& p, Meanwhile&& meanwhile) const {
+    static_assert(kNumbers != AmxNumbers::kF32 || kStays == AmxStays::kX, "parts of B are read past the nearest cache");
     auto* sums = static_cast<std::byte*>(p.sums);
     constexpr int64_t kSumsBytes = kAmxColumns * 4, kLower = kAmxTile * kSumsBytes;
     const int64_t lower = rows_ > kAmxTile ? kAmxTile * p.row_bytes : 0;

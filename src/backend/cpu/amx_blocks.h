@@ -54,10 +54,10 @@ struct AmxFinish {
     return f;
   }
 
-  // What of y is wanted when these sums are stored, so many rows beside each line.
-  AmxFetch fetch(int64_t rows_of_line) const {
+  // What of y is wanted when these sums are stored, so many rows at a time.
+  AmxFetch fetch(int64_t rows_at_once) const {
     const auto row_bytes = static_cast<int64_t>(sizeof(Y)) * ldy;
-    return {reinterpret_cast<const std::byte*>(y), rows_of_line * row_bytes, rows_of_line, row_bytes,
+    return {reinterpret_cast<const std::byte*>(y), rows_at_once * row_bytes, rows_at_once, row_bytes,
             kAmxColumns * static_cast<int64_t>(sizeof(Y))};
   }
 

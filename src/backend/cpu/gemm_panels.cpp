@@ -280,10 +280,6 @@ void multiply_steps(const StepProduct& p) {
       }
 }
 
-}  // namespace
-
-namespace {
-
 template <class Product>
 void multiply_panels_of(const Product& p) {
   if (!has_amx()) return multiply_panels_by_vectors(p);
@@ -312,8 +308,7 @@ void multiply_panels(const PanelProduct& p) {
 }
 
 void multiply_panels(const TransposedPanelProduct& p) {
-  check(p.t == p.tx || (p.t == DType::kF32 && widens_bf16()), "columns of {} are copied as {}", name_of(p.tx),
-        name_of(p.t));
+  check(p.t == type_of_copies(p.tx), "columns of {} are copied as {}", name_of(p.tx), name_of(p.t));
   check(p.k > 0 && p.k % elements_of_step(p.t) == 0 && p.rows <= p.k, "{} rows of {}", p.rows, p.k);
   multiply_panels_of(p);
 }

@@ -21,6 +21,9 @@ bool has_panel_products(DType t, int64_t k);
 // Xeon of family 6, model 207).
 bool widens_bf16();
 
+// What elements of dtype t are copied as, where they are copied to be multiplied.
+inline DType type_of_copies(DType t) { return t == DType::kBF16 && widens_bf16() ? DType::kF32 : t; }
+
 // y [m, n] (kF32 or kBF16, row stride ldy) = the epilogue of x [m, k] * B; rows of x are without gaps.
 struct PanelProduct {
   DType t;
@@ -34,8 +37,8 @@ struct PanelProduct {
 };
 void multiply_panels(const PanelProduct& p);
 
-// y [m, n] float32, row stride ldy, = or += x^T * B: x [rows, m] of dtype tx, which is t or kBF16, with the row stride
-// ldx; below its rows are zeros, up to k. m, n and k are positive, k for kBF16 even.
+// y [m, n] float32, row stride ldy, = or += x^T * B: x [rows, m] of dtype tx, of which t is type_of_copies(), with
+// the row stride ldx; below its rows are zeros, up to k. m, n and k are positive, k for kBF16 even.
 struct TransposedPanelProduct {
   DType tx, t;
   int64_t m, n, k, rows;

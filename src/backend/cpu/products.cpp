@@ -22,8 +22,6 @@ OneDnnKey packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, const E
   return {m, n, k, k, 1, 0, 0, t, ty, e.bias != nullptr, relu, e.held == Held::kAddend, partial};
 }
 
-DType type_of_copies(DType t) { return t == DType::kBF16 && widens_bf16() ? DType::kF32 : t; }
-
 }  // namespace
 
 // oneDNN chooses for a full block of rows.
