@@ -7,6 +7,7 @@
 #include "backend/cpu/amx.h"
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/gemm_amx.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
 #include "backend/cpu/scratch.h"
@@ -22,15 +23,6 @@ bool has_panel_products(DType t, int64_t k) {
   static const bool has = onednn_has(dnnl::cpu_isa::avx512_core);
   return has && (t == DType::kF32 || (t == DType::kBF16 && k % 2 == 0));
 }
-
-namespace {
-
-bool has_bf16_instructions() {
-  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_bf16);
-  return has;
-}
-
-}  // namespace
 
 bool widens_bf16() {
   static const bool pairs_are_fast = has_amx() || (has_bf16_instructions() && __builtin_cpu_is("amd"));

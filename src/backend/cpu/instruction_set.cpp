@@ -1,4 +1,5 @@
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/onednn.h"
 #include "backend/cpu/targets.h"
 #include "base/error.h"
 
@@ -25,6 +26,11 @@ const char* instruction_set() {
          hwy::TargetName(HWY_STATIC_TARGET));
   }
   return HWY_DYNAMIC_DISPATCH(instruction_set)();
+}
+
+bool has_bf16_instructions() {
+  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_bf16);
+  return has;
 }
 
 }  // namespace nmt::cpu

@@ -174,5 +174,6 @@ void recurrent_step(DType t, Rows rows, int64_t width, const void* x, const floa
                     const int32_t* entry, int64_t entry_stride, const int32_t* length, void* h);
 
 const char* instruction_set();  // the Highway target in use: "AVX2", "AVX3" ...
+bool has_bf16_instructions();   // AVX512-BF16, unless oneDNN is told not to use it
 
 }  // namespace nmt::cpu

@@ -11,10 +11,13 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 
 // ---- conversions ------------------------------------------------------------------------------------------------
+// Whose rounding keeps subnormal numbers, too.
 template <class F>
 HWY_INLINE void with_float_type(DType t, F&& f) {
   if (t == DType::kF16) {
     f(f16());
+  } else if (t == DType::kBF16) {
+    f(bf16());
   } else {
     with_type(t, f);
   }

@@ -2,7 +2,8 @@
 // and the lanes of Philox. Compiled once per instruction set by hwy/foreach_target.h, so there is no #pragma once.
 //
 // Instruction sets may differ in the last bits of a result only through the order of sums (more lanes, other partial
-// sums); functions of one element are the same operations, and the same bits, everywhere.
+// sums); functions of one element are the same operations, and the same bits, everywhere, but for the subnormal numbers
+// of RoundedBf16.
 
 #if defined(NMT_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef NMT_CPU_SIMD_INL_H
@@ -40,12 +41,21 @@ using VF = hn::Vec<DF>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Calls f(T()) for the element type T of an activation: float or bf16.
+// bf16 that the processor rounds to itself, in one instruction for nine. Numbers below the smallest normal one become
+// zero, as products of bf16 take them for zero.
+struct RoundedBf16 {
+  bf16 value;
+};
+
+// Calls f(T()) for the element type T of an activation: float or one of bf16.
 template <class F>
 HWY_INLINE void with_type(DType t, F&& f) {
   if (t == DType::kF32) {
     f(float());
   } else if (t == DType::kBF16) {
+#if HWY_TARGET == HWY_AVX3
+    if (has_bf16_instructions()) return f(RoundedBf16());
+#endif
     f(bf16());
   } else {
     check(false, "a kernel for f32 and bf16 was given {}", name_of(t));
@@ -67,6 +77,11 @@ HWY_INLINE hn::Vec<D> load(D d, const bf16* p) {
   const hn::Rebind<uint16_t, D> du16;
   const auto bits = hn::LoadU(du16, reinterpret_cast<const uint16_t*>(p));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const RoundedBf16* p) {
+  return load(d, &p->value);
 }
 
 template <class D>
@@ -94,6 +109,19 @@ HWY_INLINE void store(D d, hn::Vec<D> v, float* p) {
 template <class D>
 HWY_INLINE void store(D d, hn::Vec<D> v, bf16* p) {
   hn::StoreU(to_bf16_bits(d, v), hn::Rebind<uint16_t, D>(), reinterpret_cast<uint16_t*>(p));
+}
+
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> v, RoundedBf16* p) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (hn::MaxLanes(D()) == 16) {
+    hn::Vec<hn::Rebind<uint16_t, D>> bits;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(bits.raw) : "v"(v.raw));  // GCC has it for functions of its instruction set only
+    hn::StoreU(bits, hn::Rebind<uint16_t, D>(), reinterpret_cast<uint16_t*>(p));
+    return;
+  }
+#endif
+  store(d, v, &p->value);
 }
 
 template <class D>

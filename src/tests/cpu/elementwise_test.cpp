@@ -1,4 +1,5 @@
 #include <functional>
+#include <numeric>
 
 #include "tests/cpu/kernel_testing.h"
 
@@ -80,6 +81,21 @@ TEST_CASE("elementwise kernels give the same bits with every instruction set") {
       CHECK(y == first);
     }
   }
+}
+
+TEST_CASE("results in bf16 are rounded to nearest even; subnormal ones may be zero; NaN stays NaN") {
+  const Target target(GENERATE(from_range(targets())));
+  const float step = GENERATE(0x1p-9f, 0x3p-9f, 0x1p-8f, 0x1.01p-9f);  // with ties, and without
+  std::vector<uint16_t> x(65536), y(x.size());
+  std::iota(x.begin(), x.end(), uint16_t{0});
+  cpu::scale(DType::kBF16, 0, 65536, x.data(), 1 + step, y.data());
+  size_t wrong = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float exact = from_bf16(x[i]) * (1 + step);
+    const bool zero = std::fabs(exact) < std::numeric_limits<float>::min() && from_bf16(y[i]) == 0;
+    wrong += std::isnan(exact) ? !std::isnan(from_bf16(y[i])) : !zero && y[i] != to_bf16(exact);
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("activations of extreme values") {
