@@ -131,9 +131,9 @@ void Trainer::start_or_resume() {
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
   auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
-  log::info("model: {} parameters; {} precision; {}; {} threads; {} kernels", with_commas(model_->parameters.size()),
-            name_of(replicas_->first().compute()), replicas_->names(), replicas_->first().pool().size(),
-            cpu::instruction_set());
+  log::info("model: {} parameters; {} precision; {}; {} threads; {} kernels, products by {}",
+            with_commas(model_->parameters.size()), name_of(replicas_->first().compute()), replicas_->names(),
+            replicas_->first().pool().size(), cpu::instruction_set(), cpu::products_by());
 }
 
 // Taken once: what grew with the batches would be new memory, which is slow, again and again.

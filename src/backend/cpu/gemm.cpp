@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/gemm_int8.h"
+#include "backend/cpu/gemm_panels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
 #include "base/error.h"
@@ -21,6 +23,11 @@ constexpr int64_t kSmallGradient = 1 << 16;  // elements of a weight gradient of
 }  // namespace
 
 bool has_bf16() { return onednn_has(dnnl::cpu_isa::avx512_core); }
+
+const char* products_by() {
+  if (has_amx()) return "AMX";
+  return has_panel_products(DType::kF32, 1) ? "AVX-512" : "oneDNN";
+}
 
 void PackedMatrix::pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed) {
   check(t != DType::kI8 || !transposed, "int8 weights have no gradients");

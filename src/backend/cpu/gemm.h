@@ -19,6 +19,9 @@ namespace nmt::cpu {
 // From AVX-512 on: products of many rows at the rate of float32 at least, and everything else on half the bytes.
 bool has_bf16();
 
+// What multiplies here: "AMX" or "AVX-512", which are ours, or "oneDNN".
+const char* products_by();
+
 // The right operand of y = x * B, B [K, N], in the layout that its products read.
 //
 // In kI8 each column of B is stored as integers of -127 to 127 times the column's scale, and each row of x becomes
