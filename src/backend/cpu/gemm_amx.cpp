@@ -33,7 +33,7 @@ class RowsOfX {
   explicit RowsOfX(const PanelProduct& p)
       : x_(static_cast<const std::byte*>(p.x)),
         bytes_(p.k * 2),
-        // Rows a power of two apart would share few sets of the cache, and tiles read whole lines.
+        // Rows a multiple of 2,048 bytes apart would share few sets of the cache, and tiles read whole lines.
         copies_(bytes_ % 2048 == 0 || bytes_ % kLine != 0) {}
 
   void begin_block(const AmxPlace&) {}

@@ -37,7 +37,8 @@ NMT_AMX [[gnu::always_inline]] inline __m512 nearest_bf16(__m512 v) {
   return _mm512_castsi512_ps(_mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(v), half), kept));
 }
 
-// Of numbers of bf16 but for the last parts of the least, which lose what bf16 does not have: below 2^-133.
+// Of numbers of bf16 but for the last parts of the least, which lose what bf16 does not have: below 2^-133. (Tiles take
+// parts below 2^-126 for zero.)
 NMT_AMX [[gnu::always_inline]] inline void store_pairs(__m512 low, __m512 high, std::byte* to) {
   const __m512i shifted = _mm512_srli_epi32(_mm512_castps_si512(low), 16);
   _mm512_store_si512(to, _mm512_mask_mov_epi16(shifted, 0xAAAAAAAA, _mm512_castps_si512(high)));

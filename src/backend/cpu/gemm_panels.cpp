@@ -300,7 +300,7 @@ void multiply_panels(const PanelProduct& p) {
 }
 
 void multiply_panels(const TransposedPanelProduct& p) {
-  check(p.t == type_of_copies(p.tx), "columns of {} are copied as {}", name_of(p.tx), name_of(p.t));
+  check(p.t == type_of_copies(p.tx), "columns of {} in panels of {}", name_of(p.tx), name_of(p.t));
   check(p.k > 0 && p.k % elements_of_step(p.t) == 0 && p.rows <= p.k, "{} rows of {}", p.rows, p.k);
   multiply_panels_of(p);
 }
