@@ -7,7 +7,7 @@ touch data/train.en data/train.de data/val.en data/val.de
 ROWS="base A-7heads" NMT_BIN=$NMT_BIN "$recipe/run" data work 2>&1 | sed 's/;.*//'
 
 # What a row changes of the base model.
-dump() { "$NMT_BIN/nmt-train" --config "$recipe/base.cfg" "$@" --vocabs v --train-sets a b --dump-config; }
+dump() { "$NMT_BIN/nmt-train" --config "$recipe/base.cfg" "$@" --vocabs v --train-sets a b --valid-sets a b --dump-config; }
 dump > base.txt
 for row in "$recipe"/rows/*.cfg; do
   echo "$(basename "$row" .cfg): $(dump --config "$row" | diff base.txt - | sed -n 's/^> //p' | paste -sd ' ')"

@@ -39,6 +39,12 @@ fails "metric of parsers" train --valid-sets data/dev.en data/dev.de --valid-met
 fails "one validation file" train --valid-sets data/dev.en
 fails "early stopping of nothing" train --early-stopping 3
 fails "translations of nothing" train --valid-translation-output translations
+fails "metrics of nothing" train --valid-metrics bleu
+fails "a beam of nothing" train --beam-size 6
+fails "two limits of a batch" train --mini-batch-words 500 --batch-target-words 400
+fails "two ends" train --dry-run --dump-plan
+fails "a profile of no training" train --dry-run --profile
+fails "one log" train --log log --log-json log
 fails "two learning rates" train --learn-rate 0.001 --lr-scale 2
 fails "heads" train --transformer-heads 3
 fails "positions" train --transformer-train-position-embeddings --transformer-max-positions 256

@@ -129,15 +129,31 @@ void TrainOptions::validate() const {
           "--max-length {} lets in pairs of {} tokens with the end token, but --transformer-max-positions is {}: make "
           "one smaller or the other larger",
           data.max_length, data.max_length + 1, model.longest());
-  require(early_stopping == 0 || !valid_sets.empty(), "--early-stopping needs --valid-sets");
   require(early_stopping == 0 || Amount::parse("valid-freq", valid_freq).count > 0,
           "--early-stopping needs validations on the way: --valid-freq is 0");
-  require(valid_output.empty() || !valid_sets.empty(), "--valid-translation-output needs --valid-sets");
   require(exchange_precision == "f32" || devices.size() > 1,
           "--exchange-precision is for several --devices, which exchange gradients");
   require(!cost || dry_run, "--cost is told by --dry-run: give that too");
   // Options that would do nothing.
-  const ModelConfig usual;
+  const TrainOptions usual_training;
+  const bool searches = !model.target_trees;  // a parser's search is set by itself
+  const std::pair<const char*, bool> of_validation[] = {
+      {"valid-metrics", valid_metrics != usual_training.valid_metrics},
+      {"valid-freq", valid_freq != usual_training.valid_freq},
+      {"valid-batch-words", valid_batch_words != usual_training.valid_batch_words},
+      {"early-stopping", early_stopping != 0},
+      {"valid-translation-output", !valid_output.empty()},
+      {"beam-size", searches && beam_size != usual_training.beam_size},
+      {"alpha", searches && alpha != usual_training.alpha}};
+  for (const auto& [name, is_set] : of_validation)
+    require(!is_set || !valid_sets.empty(), "--{} needs --valid-sets", name);
+  require(data.mini_batch_words == 0 || (data.batch_source_words == usual_training.data.batch_source_words &&
+                                         data.batch_target_words == usual_training.data.batch_target_words),
+          "--mini-batch-words sets --batch-source-words and --batch-target-words: give either it or them");
+  require(!dry_run || !dump_plan, "--dry-run and --dump-plan each end the program: give one of them");
+  require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
+  require(log_file.empty() || log_file != log_json, "--log and --log-json are one file: {}", log_file);
+  const ModelConfig& usual = usual_training.model;
   const auto has_layer = [&](const char* kind) { return model.encoder_layer == kind || model.decoder_layer == kind; };
   require(model.train_positions || model.max_positions == usual.max_positions,
           "--transformer-max-positions is for --transformer-train-position-embeddings; sinusoids have no end");
