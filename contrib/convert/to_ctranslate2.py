@@ -21,6 +21,14 @@ import sentencepiece
 from ctranslate2.specs import common_spec, transformer_spec
 
 
+KNOWN = {"dim-emb", "transformer-dim-ffn", "transformer-heads", "transformer-dim-key", "transformer-dim-value", "enc-depth",
+         "dec-depth", "tied-embeddings-all", "tied-embeddings", "transformer-norm", "transformer-ffn-activation",
+         "transformer-dropout", "transformer-dropout-attention", "transformer-dropout-ffn", "source-vocab-size",
+         "target-vocab-size", "eos-id", "source-eos-id", "transformer-attention", "transformer-attention-window",
+         "transformer-encoder-layer", "transformer-decoder-layer", "transformer-kernel-width",
+         "transformer-train-position-embeddings", "transformer-max-positions"}
+
+
 def read_safetensors(path):
     """Metadata and tensors by name: float32, int32 or bytes."""
     data = pathlib.Path(path).read_bytes()
@@ -62,6 +70,8 @@ def main():
     args = parser.parse_args()
     metadata, tensors = read_safetensors(args.model)
     config = json.loads(metadata["nmt.config"])
+    if unknown := set(config) - KNOWN:
+        sys.exit(f"the model has what this conversion does not know: {', '.join(sorted(unknown))}")
     if "vocab" not in tensors or config["transformer-ffn-activation"] != "relu":
         sys.exit("only models with a shared vocabulary and ReLU layers can be converted")
     width, heads = config["dim-emb"], config["transformer-heads"]

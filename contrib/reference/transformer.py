@@ -51,6 +51,7 @@ LATER = {"transformer-attention": "scaled-dot", "transformer-attention-window": 
          "transformer-kernel-width": 3,
          "transformer-train-position-embeddings": False, "transformer-max-positions": 512}
 TINY |= LATER
+OF_TEXT = {"source-eos-id", "target-trees"}  # of what a model is given, nothing that is computed
 STACKS = {"encoder": "enc-depth", "decoder": "dec-depth"}
 ALONG = {"self-attention": "self_attention", "convolution": "convolution", "recurrent": "recurrence"}
 
@@ -389,6 +390,8 @@ def load_model(path):
     tensors, metadata = read_safetensors(path)
     try:
         stored = json.loads(metadata["nmt.config"])
+        if unknown := set(stored) - set(TINY) - OF_TEXT:
+            raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
         config = {key: stored.get(key, LATER[key]) if key in LATER else stored[key] for key in TINY}
         shapes = parameter_shapes(config)
     except (KeyError, ValueError, TypeError) as error:
