@@ -348,6 +348,29 @@ TEST_CASE("matrices of equal sizes in different layouts do not meet", "[gemm]") 
       }
 }
 
+TEST_CASE("a row's product of panels does not depend on other rows", "[gemm]") {
+  ThreadPool pool(2);
+  for (const DType t : compute_types())
+    for (const Size& s : {Size{300, 97, 333}, Size{70, 600, 40}, Size{33, 64, 1100}}) {
+      if (!cpu::has_panel_products(t, s.k)) continue;
+      const Product p(t, t, s, false, true, false);
+      cpu::PackedMatrix packed;
+      packed.pack(pool, t, p.w.f32(), s.n, s.k, false);
+      const Array all = p.run(pool, packed);
+      const auto row = [&](const Array& x, int64_t width, int64_t r) {
+        return static_cast<const std::byte*>(x.data()) + r * width * static_cast<int64_t>(size_of(t));
+      };
+      for (const int64_t rows : {1, 2, 7, 31}) {
+        INFO(name_of(t) << ", " << rows << " of " << s.m << " rows, depth " << s.k);
+        Array some(t, static_cast<size_t>(rows * s.n));
+        for (int64_t first = 0; first + rows <= s.m; first += rows) {
+          cpu::multiply(pool, packed, rows, t, row(p.x, s.k, first), t, some.data(), p.epilogue());
+          CHECK(std::memcmp(some.data(), row(all, s.n, first), some.size() * size_of(t)) == 0);
+        }
+      }
+    }
+}
+
 TEST_CASE("a packed matrix is packed anew", "[gemm]") {
   ThreadPool pool(2);
   for (const DType t : compute_types()) {
