@@ -6,18 +6,24 @@
 
 namespace nmt::cuda {
 
-// Error that names the current device and what was going on, for what CUDA's runtime reports.
+// Error that names the device and what was going on, for what CUDA's runtime reports.
+inline void check_cuda(cudaError_t error, int device, const char* doing) {
+  if (error != cudaSuccess)
+    fail("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+// The same of the current device.
 inline void check_cuda(cudaError_t error, const char* doing) {
   if (error == cudaSuccess) return;
   int device = 0;
   cudaGetDevice(&device);
-  fail("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
+  check_cuda(error, device, doing);
 }
 
 // That cudaMallocAsync takes the device's memory from.
 inline cudaMemPool_t memory_pool(int device) {
   cudaMemPool_t pool;
-  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the memory pool");
+  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device), device, "asking for the memory pool");
   return pool;
 }
 

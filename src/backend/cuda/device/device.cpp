@@ -11,7 +11,7 @@
 namespace nmt::cuda {
 namespace {
 
-void use(int device) { check_cuda(cudaSetDevice(device), "choosing the device"); }
+void use(int device) { check_cuda(cudaSetDevice(device), device, "choosing the device"); }
 
 // Pinned memory that grows. Taking some may wait for all devices, and freeing it does, which may wait for each other:
 // what was too small is kept to the end.
@@ -151,7 +151,7 @@ std::vector<DeviceInfo> devices(std::string* why) {
   std::vector<DeviceInfo> all;
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties;
-    check_cuda(cudaGetDeviceProperties(&properties, i), "asking for a device's properties");
+    check_cuda(cudaGetDeviceProperties(&properties, i), i, "asking for a device's properties");
     all.push_back(
         {properties.name, static_cast<int64_t>(properties.totalGlobalMem), properties.major, properties.minor});
   }
@@ -162,7 +162,7 @@ Device::Device(int index) : index_(index), info_(device_info(index)) {
   const cudaError_t error = cudaSetDevice(index);
   if (error == cudaErrorDevicesUnavailable || error == cudaErrorDeviceAlreadyInUse)
     user_error("device {} ({}) is in use by somebody who does not share it", index, info_.name);
-  check_cuda(error, "choosing the device");
+  check_cuda(error, index, "choosing the device");
   const auto unsuitable = [&](const std::string& why) {
     throw UnsuitableDevice(
         fmt::format("device {} ({}, compute capability {}.{}): {}", index, info_.name, info_.major, info_.minor, why));
@@ -221,7 +221,7 @@ namespace {
 
 int64_t pool_bytes(int device, cudaMemPoolAttr what) {
   uint64_t bytes = 0;
-  check_cuda(cudaMemPoolGetAttribute(memory_pool(device), what, &bytes), "asking for the memory that is used");
+  check_cuda(cudaMemPoolGetAttribute(memory_pool(device), what, &bytes), device, "asking for the memory that is used");
   return static_cast<int64_t>(bytes);
 }
 

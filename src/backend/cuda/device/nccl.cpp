@@ -4,7 +4,7 @@
 #include "backend/cuda/unsuitable_device.h"
 #include "base/error.h"
 
-#if __has_include(<nccl.h>)
+#ifdef NMT_HAVE_NCCL
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -55,11 +55,12 @@ void share_memory(std::span<Device* const> devices) {
     for (const Device* reader : devices) {
       int reaches = 0;
       if (reader != owner)
-        check_cuda(cudaDeviceCanAccessPeer(&reaches, reader->index(), owner->index()), "asking who reaches whom");
+        check_cuda(cudaDeviceCanAccessPeer(&reaches, reader->index(), owner->index()), reader->index(),
+                   "asking who reaches whom");
       if (reaches == 0) continue;
       const cudaMemAccessDesc access{.location = {.type = cudaMemLocationTypeDevice, .id = reader->index()},
                                      .flags = cudaMemAccessFlagsProtReadWrite};
-      check_cuda(cudaMemPoolSetAccess(pool, &access, 1), "sharing a device's memory");
+      check_cuda(cudaMemPoolSetAccess(pool, &access, 1), owner->index(), "sharing a device's memory");
     }
   }
 }
