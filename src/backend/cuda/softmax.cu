@@ -4,10 +4,13 @@
 namespace nmt::cuda {
 namespace {
 
+constexpr int kThreads = 512;
+
 // Rows are read twice, the second time from a cache: the exponentials are computed again, which costs less than to keep
 // them.
 template <int N, class T>
-__global__ void softmax_kernel(Team team, bool log, int64_t rows, int64_t width, const T* x, T* y) {
+__global__ void __launch_bounds__(kThreads)
+    softmax_kernel(Team team, bool log, int64_t rows, int64_t width, const T* x, T* y) {
   const int64_t r = team.row();
   if (r >= rows) return;
   x += r * width;
@@ -35,8 +38,8 @@ __global__ void softmax_kernel(Team team, bool log, int64_t rows, int64_t width,
 
 // dx = y * (dy - sum(y * dy)), or of the logarithm dx = dy - exp(y) * sum(dy)
 template <int N, class T>
-__global__ void softmax_backward_kernel(Team team, bool log, int64_t rows, int64_t width, const T* y, const T* dy,
-                                        T* dx) {
+__global__ void __launch_bounds__(kThreads)
+    softmax_backward_kernel(Team team, bool log, int64_t rows, int64_t width, const T* y, const T* dy, T* dx) {
   const int64_t r = team.row();
   if (r >= rows) return;
   y += r * width;
@@ -62,7 +65,7 @@ __global__ void softmax_backward_kernel(Team team, bool log, int64_t rows, int64
   }
 }
 
-Team team_of(int64_t width, int vector) { return {width, 4 * vector, 512}; }
+Team team_of(int64_t width, int vector) { return {width, 4 * vector, kThreads}; }
 
 }  // namespace
 

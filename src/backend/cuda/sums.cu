@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kSlices* kWarp)
 }
 
 // ---- over everything, in float64 ------------------------------------------------------------------------------------
-constexpr int kChunk = 1 << 14, kThreads = 256;
+constexpr int kChunk = 1 << 14, kThreads = 256, kMostThreads = 1024;
 
 // Over the block, for its first thread.
 __device__ __forceinline__ double block_total(double x) {
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) sum_of_squares_kernel(int64_t n, con
 
 // *sum = *weight (1 where it is null) * the sum of x; one block.
 template <class T>
-__global__ void total_kernel(int64_t n, const T* x, const float* weight, T* sum) {
+__global__ void __launch_bounds__(kMostThreads) total_kernel(int64_t n, const T* x, const float* weight, T* sum) {
   double all = 0;
 #pragma unroll 4
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) all += x[i];
@@ -98,7 +98,7 @@ __global__ void total_kernel(int64_t n, const T* x, const float* weight, T* sum)
   if (threadIdx.x == 0) *sum = static_cast<T>(weight == nullptr ? all : all * *weight);
 }
 
-constexpr Grid kOneBlock = {.threads = 1024, .shared = 32 * sizeof(double)};
+constexpr Grid kOneBlock = {.threads = kMostThreads, .shared = 32 * sizeof(double)};
 
 }  // namespace
 

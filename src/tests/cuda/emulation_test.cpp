@@ -293,7 +293,7 @@ TEST_CASE("emulation: shared memory is unset in each block", "[emulation]") {
 }
 
 TEST_CASE("emulation: writes outside of shared memory are found", "[emulation]") {
-  for (const int bytes : {0, 1, 100, 128, 227 << 10}) {
+  for (const int bytes : {0, 1, 100, 128, 99 << 10}) {
     const Grid grid{.x = 2, .threads = 1, .shared = static_cast<size_t>(bytes)};
     if (bytes > 0) CHECK_NOTHROW(launch(grid, write_shared, bytes - 1));
     for (const int at : {-1, -500, bytes, bytes + 500}) {
@@ -313,9 +313,9 @@ TEST_CASE("emulation: writes outside of shared memory are found", "[emulation]")
 TEST_CASE("emulation: launches have CUDA's limits", "[emulation]") {
   CHECK_NOTHROW(launch({.x = 0}, nothing));
   CHECK_NOTHROW(launch({.x = 2, .y = 65535, .threads = 1}, nothing));
-  CHECK_NOTHROW(launch({.threads = 1024, .shared = 227 << 10}, nothing));
+  CHECK_NOTHROW(launch({.threads = 1024, .shared = 99 << 10}, nothing));
   const Grid refused[] = {{.threads = 0}, {.threads = 1025}, {.threads = -1}, {.x = int64_t{1} << 31},
-                          {.y = 65536},   {.z = 65536},      {.x = -1},       {.shared = (227 << 10) + 1},
+                          {.y = 65536},   {.z = 65536},      {.x = -1},       {.shared = (99 << 10) + 1},
                           {.y = 1 << 20}};
   for (const Grid& grid : refused) CHECK_THROWS_WITH(launch(grid, nothing), Contains("kernel kernel_of_the_test: "));
 }

@@ -94,6 +94,22 @@ TEST_CASE("cuda: the best k with many ties, in sorted rows, in few threads' elem
   check_top_k(*device, masked, 1, k);
 }
 
+TEST_CASE("cuda: the best k where what may be among them does not fit into shared memory") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  const size_t width = GENERATE(50000, 65537);
+  const int k = 300;
+  // All in the elements of few threads; and many that are equal, around the k-th.
+  std::vector<double> few(width, -5), ties(width, 0.25);
+  for (size_t i = 0; i < width; ++i)
+    if (i / 8 % 1024 < 310) few[i] = 5 + static_cast<double>(i * 7919 % 1000) / 1000;
+  for (size_t i = 3; i < width; i += width / 100) ties[i] = 1;
+  check_top_k(*device, few, 1, k);
+  check_top_k(*device, ties, 1, k);
+  std::vector<uint8_t> mask((width + 63) / 64 * 8, 0x5a);
+  check_top_k(*device, ties, 1, k, mask);
+}
+
 TEST_CASE("cuda: the best k of what a mask leaves of a row, and nothing where it leaves less") {
   const auto device = test_device();
   if (device == nullptr) return;

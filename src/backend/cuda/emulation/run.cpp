@@ -28,8 +28,8 @@ namespace {
 
 constexpr int kLanes = 32, kMaxWarps = 32, kMaxThreads = kLanes * kMaxWarps;
 constexpr dim3 kMaxBlocks(0x7fffffff, 65535, 65535);
-constexpr size_t kMaxShared = 227 << 10;
-constexpr size_t kCopy = 16;  // bytes
+constexpr size_t kMaxShared = 99 << 10;  // of compute capability 8.6, 8.9 and 12.0: others have more
+constexpr size_t kCopy = 16;             // bytes
 
 std::atomic<uint64_t>& thread_order() {
   static std::atomic<uint64_t> seed = static_cast<uint64_t>(environment("NMT_EMULATED_ORDER", 0, LLONG_MAX));
