@@ -7,7 +7,7 @@
 #include "tensor/dtype.h"
 
 // Matrix products on a device: cuBLASLt's, or in the emulation plain loops. Operands of kF32, kBF16 or kF16, sums in
-// float32.
+// float32. Where cuBLASLt knows no product with such a bias or activation, other kernels add and apply them.
 namespace nmt::cuda {
 
 enum class Activation : uint8_t { kNone, kRelu };
@@ -35,6 +35,9 @@ class Products {
   bool tf32 = false;  // float32 operands may be rounded to TF32: 10 bits of mantissa
 
  private:
+  // Null, or why there is no such product.
+  const char* begin(const Product& p, const void* a, const void* b, void* y);
+
   struct Implementation;
   std::unique_ptr<Implementation> implementation_;
   Device& device_;

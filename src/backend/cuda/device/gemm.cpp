@@ -169,13 +169,7 @@ Products::~Products() {
   CublasLt::get().destroy(implementation_->handle);
 }
 
-void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
-  if (p.m == 0 || p.n == 0 || p.count == 0) return;
-  if (p.k == 0) {  // which cuBLASLt may refuse, or leave y as it is
-    check(p.bias == nullptr, "a bias alone is no product");
-    if (!p.accumulate) device_.zero(y, static_cast<size_t>(p.count * p.m * p.n) * size_of(p.ty));
-    return;
-  }
+const char* Products::begin(const Product& p, const void* a, const void* b, void* y) {
   auto& i = *implementation_;
   // More than this depends on where memory happens to be, and the choice of an algorithm must not.
   const auto aligned = [](const void* address) { return alignment_of(reinterpret_cast<uintptr_t>(address), 64); };
@@ -190,9 +184,7 @@ void Products::multiply(const Product& p, const void* a, const void* b, void* y)
   cublasStatus_t status = multiply_by(i.algorithm(p, alignments, tf32));
   // What suits a size need not suit its neighbours.
   if (status != CUBLAS_STATUS_SUCCESS) status = multiply_by(i.exact_algorithm(p, alignments, tf32));
-  if (status != CUBLAS_STATUS_SUCCESS)
-    fail("cuBLASLt: a product [{}, {}] x [{}, {}] of {} into {}: {}", p.m, p.k, p.k, p.n, name_of(p.t), name_of(p.ty),
-         CublasLt::get().status_string(status));
+  return status == CUBLAS_STATUS_SUCCESS ? nullptr : CublasLt::get().status_string(status);
 }
 
 }  // namespace nmt::cuda

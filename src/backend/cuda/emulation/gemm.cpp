@@ -48,7 +48,7 @@ void multiply(const Product& p, bool tf32, const void* a, const void* b, void* y
           float value = row[static_cast<size_t>(c)];
           if (p.bias != nullptr) value += to_float(static_cast<const T*>(p.bias)[c]);
           if (p.accumulate) value += to_float(to[c]);
-          to[c] = rounded<T>(p.activation == Activation::kRelu ? fmaxf(value, 0) : value);
+          to[c] = rounded<T>(p.activation == Activation::kRelu && value < 0 ? 0 : value);
         }
       });
     }
@@ -62,7 +62,9 @@ struct Products::Implementation {};
 Products::Products(Device& device) : device_(device) {}
 Products::~Products() = default;
 
-void Products::multiply(const Product& p, const void* a, const void* b, void* y) {
+const char* Products::begin(const Product& p, const void* a, const void* b, void* y) {
+  // A library may be as strict as this.
+  if (p.bias != nullptr && size_of(p.ty) * static_cast<size_t>(p.n) % 16 != 0) return "the bias's width is odd";
   const auto check = [&](const char* what, const void* data, int64_t elements, DType t) {
     const auto size = static_cast<size_t>(bytes_of(elements, t));
     if (size > 0) emulation::allocations().check(device_, what, data, size);
@@ -72,6 +74,7 @@ void Products::multiply(const Product& p, const void* a, const void* b, void* y)
   check("product", y, p.count * p.m * p.n, p.ty);
   if (p.bias != nullptr) check("bias", p.bias, p.n, p.ty);
   emulation::begin([=, tf32 = tf32] { cuda::multiply(p, tf32, a, b, y); });
+  return nullptr;
 }
 
 }  // namespace nmt::cuda
