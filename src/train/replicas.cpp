@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
+#include <thread>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -45,7 +46,15 @@ Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options
   }
 }
 
-Replicas::~Replicas() = default;
+Replicas::~Replicas() { abort(); }
+
+// All at once: NCCL may let each of them wait for the others (NVIDIA/nccl, issue 863).
+void Replicas::abort() {
+  std::vector<std::thread> threads;
+  for (const auto& replica : replicas_)
+    if (replica->others != nullptr) threads.emplace_back([&] { replica->others->abort(); });
+  for (auto& thread : threads) thread.join();
+}
 
 std::string Replicas::names() const {
   std::string names;
@@ -71,7 +80,7 @@ void Replicas::each(const std::function<void(Replica&, size_t)>& work) {
         const std::lock_guard lock(mutex);
         if (failure) return;
         failure = std::current_exception();
-        for (const auto& replica : replicas_) replica->others->abort();
+        abort();
       }
     });
   for (const auto& replica : replicas_) replica->worker->wait();

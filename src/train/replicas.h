@@ -73,6 +73,7 @@ class Replicas {
 
   Expr loss(Replica& replica, Graph& graph, const PairInput& input, const float* weight) const;
   void each(const std::function<void(Replica& replica, size_t rank)>& work);
+  void abort();
   int64_t begin_of(size_t rank) const;  // of its share of the parameters
 
   const TrainOptions& options_;
