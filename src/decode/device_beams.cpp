@@ -29,12 +29,14 @@ DeviceBeams::DeviceBeams(std::shared_ptr<Backend> backend, const SearchOptions& 
 void DeviceBeams::clear() {
   sentences_.clear();
   for (Report& report : reports_) report.sentences.clear();
-  if (under_way_.empty()) return;
-  // There may have been too little memory for so many pages.
+  if (!under_way_.empty()) release();
+}
+
+void DeviceBeams::release() {
   under_way_.clear();
   free_pages_.clear();
   pages_ = 0;
-  history_ = {};
+  for (Buffer* buffer : {&beams_, &next_beams_, &begun_, &history_}) *buffer = {};
 }
 
 bool DeviceBeams::follow(Sentences& all, bool begun) {

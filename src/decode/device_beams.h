@@ -22,6 +22,8 @@ class DeviceBeams {
 
   // Forgets the last search: its rows, the report that nobody has read, and sentences that an error has left.
   void clear();
+  // Gives the memory back, too.
+  void release();
   // Makes ready for the next step; begun: whether sentences have. False: none is under way.
   bool follow(Sentences& sentences, bool begun);
   int64_t cache_rows() const { return int64_t{pages_} * kPageSteps * rule_.beam; }

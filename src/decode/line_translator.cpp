@@ -140,14 +140,38 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     if (decoder_.options().trees != nullptr) words.push_back(count);
     line_of.push_back(i);
   }
+  std::vector<bool> is_done;
   const auto done = [&](size_t s, const std::vector<Hypothesis>& best) {
     if (meanwhile) meanwhile();
     std::vector<Translation> made;
     totals_.target_tokens += static_cast<int64_t>(best.front().ids.size());
     for (const Hypothesis& hypothesis : best) made.push_back(translation(sources[s], hypothesis));
     results.put(line_of[s], std::move(made));
+    is_done[s] = true;
   };
-  decoder_.translate(sources, limits_, done, words);
+  const auto keep_rest = [&](auto& of_sources) {
+    size_t s = 0;
+    std::erase_if(of_sources, [&](const auto&) { return is_done[s++]; });
+  };
+  while (!sources.empty()) {
+    is_done.assign(sources.size(), false);
+    try {
+      return decoder_.translate(sources, limits_, done, words);
+    } catch (const OutOfMemory& error) {
+      take_fewer(error);
+    }
+    keep_rest(sources);
+    keep_rest(line_of);
+    if (!words.empty()) keep_rest(words);
+  }
+}
+
+void LineTranslator::take_fewer(const OutOfMemory& error) {
+  if (limits_.sentences == 1) throw error;
+  limits_.sentences /= 2;
+  limits_.tokens = std::max<int64_t>(limits_.tokens / 2, 1);
+  log::warn("{}: from now on not more than {} lines, of {} tokens, are worked on together", error.what(),
+            limits_.sentences, limits_.tokens);
 }
 
 void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink) {
@@ -177,7 +201,14 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
       pairs.back().source.push_back(source_.eos_id());
       pairs.back().target.push_back(target_.eos_id());
     }
-    const auto scores = decoder_.score(pairs);
+    std::vector<std::vector<float>> scores;
+    try {
+      scores = decoder_.score(pairs);
+    } catch (const OutOfMemory& error) {
+      take_fewer(error);
+      end = begin;
+      continue;
+    }
     for (size_t i = 0; i < pairs.size(); ++i) {
       pairs[i].target.pop_back();
       const double sum = std::accumulate(scores[i].begin(), scores[i].end(), 0.0);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "decode/decoder.h"
 #include "text/vocab.h"
 
@@ -29,8 +30,9 @@ struct Translation {
 };
 
 // Lines of text in, translations out, in the order of the lines. Lines are sorted by length, so that those worked on
-// together end at about the same time. A line without text has the empty translation, log P 0. A decoder of trees gives
-// their tokens (linear_tree.h): over a line's words as split_words has them, at most as many as a line has tokens.
+// together end at about the same time. Where memory does not suffice for as many, fewer are, with a warning. A line
+// without text has the empty translation, log P 0. A decoder of trees gives their tokens (linear_tree.h): over a line's
+// words as split_words has them, at most as many as a line has tokens.
 class LineTranslator {
  public:
   // `input` names the text in warnings. Decoder and vocabularies live as long as the translator.
@@ -57,6 +59,7 @@ class LineTranslator {
   const Totals& totals() const { return totals_; }
 
  private:
+  void take_fewer(const OutOfMemory& error);  // which is thrown where a line alone needs too much
   std::vector<int32_t> encode(const Vocab& vocab, std::string_view line, int64_t number, const char* side);
   Translation translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const;
   class InOrder;

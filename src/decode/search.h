@@ -18,7 +18,7 @@ struct IdPair {
 // All of them, one after another.
 PairInput pair_input(std::span<const IdPair> pairs);
 
-// Beam search with one runtime; see Decoder.
+// Beam search with one runtime; see Decoder. Memory is kept from call to call, but for one that ends with OutOfMemory.
 class Search {
  public:
   Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options, const Shortlist* shortlist);
@@ -30,6 +30,9 @@ class Search {
   int64_t longest() const;
 
  private:
+  template <class Work>
+  void in_memory(Work work);
+
   struct BestTokens {  // [rows, k]
     std::vector<float> log_probabilities;
     std::vector<int32_t> ids;

@@ -19,6 +19,10 @@ SearchModel::SearchModel(const Scorer& scorer, double weight, Runtime& runtime)
 
 SearchModel::~SearchModel() { runtime_.forget(allowed_rows_.data()); }
 
+void SearchModel::release() {
+  for (Layer& layer : layers_) layer = {};
+}
+
 void SearchModel::encode(const Sentences::Begun& begun, int64_t source_rows) {
   const PackedText& source = begun.source;
   const auto weights = weight_begins(source.begin, source.begin);

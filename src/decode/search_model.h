@@ -28,6 +28,9 @@ class SearchModel {
 
   const ModelConfig& config() const { return transformer_.config(); }
 
+  // Gives the memory back; no sentence is under way.
+  void release();
+
   // Remembers the sources that begin; source_rows: of all that are under way.
   void encode(const Sentences::Begun& begun, int64_t source_rows);
 

@@ -94,6 +94,11 @@ void Runtime::take_inputs(size_t bytes) {
   backend_->prepare_uploads(bytes);
 }
 
+void Runtime::release_workspace() {
+  arena_ = {};
+  inputs_ = {};
+}
+
 void Runtime::reserve(const Graph& graph, std::span<const Expr> outputs) {
   take_arena(planned(graph, values_of(outputs)).plan);
   int64_t bytes = 0;

@@ -56,6 +56,9 @@ class Runtime {
   std::string profile_table() { return profile.table(pool_.size(), pool_.waiting()); }
   std::string plan_table() const;  // node, op, shape, bytes, offset, FLOPs, time of the plan run last
 
+  // Gives back the memory that the runs so far have left for the next ones.
+  void release_workspace();
+
   int64_t arena_bytes() const { return static_cast<int64_t>(arena_.bytes()); }  // the largest plan's so far
   int64_t packed_bytes() const { return weights_->bytes(); }                    // of all packed parameters
   int64_t plans_made() const { return plans_made_; }                            // the rest came from the cache

@@ -9,6 +9,7 @@
 #include "model_fixture.h"
 #include "tests/catch.h"
 #include "tests/temp_folder.h"
+#include "tests/variable.h"
 #include "text/line_queue.h"
 
 using namespace nmt;
@@ -53,6 +54,26 @@ TEST_CASE("every line has its translation, in order, whatever the batches") {
   for (size_t i = 0; i < lines.size(); ++i)
     if (f.vocab->encode(lines[i]).empty()) CHECK(alone[i].empty());
 }
+
+#ifdef NMT_CUDA_EMULATION
+TEST_CASE("lines that a device's memory does not suffice for together are worked on by fewer") {
+  const testing::Variable memory("NMT_EMULATED_MEMORY", "1");
+  const auto device = backend_of("0");  // one of its own
+  Fixture host;
+  TestModel model(13, 12, device);
+  const Scorer scorer = model.scorer();
+  Runtime runtime(1, DType::kF32, false, device);
+  Decoder decoder(std::span(&scorer, 1), runtime, host.decoder.options());
+  std::vector<std::string> lines, found;
+  for (const auto& source : random_sources(400, 9, 4)) lines.push_back(host.vocab->decode(source));
+  LineTranslator translator(decoder, *host.vocab, *host.vocab, {.sentences = 400}, "test");
+  translator.translate(lines, [&](int64_t, auto translations) { found.push_back(translations[0].text); });
+  CHECK(found == host.translate(lines, {}));
+  size_t scored = 0;
+  translator.score(lines, lines, [&](int64_t, auto) { ++scored; });
+  CHECK(scored == lines.size());
+}
+#endif
 
 TEST_CASE("long lines are cut, and lines of odd bytes are translated") {
   Fixture f;
