@@ -25,13 +25,15 @@ int main(int argc, char** argv) {
       fmt::print("{}", nmt::device_list());
       return;
     }
-    nmt::Trainer trainer(options, app.options().dump());
-    if (options.dry_run)
-      trainer.dry_run();
-    else if (options.dump_plan)
-      trainer.dump_plan();
-    else
-      trainer.run();
+    nmt::advise_on_memory("smaller --mini-batch-words with more --optimizer-delay need less, and so do more GPUs", [&] {
+      nmt::Trainer trainer(options, app.options().dump());
+      if (options.dry_run)
+        trainer.dry_run();
+      else if (options.dump_plan)
+        trainer.dump_plan();
+      else
+        trainer.run();
+    });
   });
   return app.main(argc, argv);
 }

@@ -189,4 +189,12 @@ int App::main(int argc, char** argv) {
   }
 }
 
+void advise_on_memory(const std::string& advice, const std::function<void()>& body) try {
+  body();
+} catch (const OutOfMemory& error) {
+  user_error("{}: {}", error.what(), advice);
+} catch (const std::bad_alloc&) {
+  user_error("out of memory: {}", advice);
+}
+
 }  // namespace nmt

@@ -36,6 +36,9 @@ class App {
   std::function<void()> body_, prepare_;
 };
 
+// body(); where memory does not suffice, a UserError that goes on with what needs less.
+void advise_on_memory(const std::string& advice, const std::function<void()>& body);
+
 // Handles these signals, but for those that whoever began the program ignores: they stay so.
 void take_signals(std::initializer_list<int> signals, void (*handler)(int));
 

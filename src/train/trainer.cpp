@@ -323,10 +323,6 @@ void Trainer::run() {
   replicas_->first().profile.times_ops = options_.profile;
   load_data();
   bool training = false;
-  const auto refuse = [&](const char* why) {
-    user_error("{}: smaller --mini-batch-words with more --optimizer-delay need less memory{}{}", why,
-               replicas_->on_host() ? "" : ", and so do more --devices", training ? "; " + last_checkpoint() : "");
-  };
   try {
     start_or_resume();
     const Batch largest = reserve();
@@ -344,9 +340,11 @@ void Trainer::run() {
     take_signals({SIGTERM, SIGINT, SIGHUP, SIGXCPU}, on_signal);
     train();
   } catch (const OutOfMemory& error) {
-    refuse(error.what());
+    if (!training) throw;
+    throw OutOfMemory(fmt::format("{}; {}", error.what(), last_checkpoint()));
   } catch (const std::bad_alloc&) {
-    refuse("out of memory");
+    if (!training) throw;
+    throw OutOfMemory(fmt::format("out of memory; {}", last_checkpoint()));
   } catch (const Error& error) {
     if (!training && dynamic_cast<const UserError*>(&error)) throw;  // of the options; while training, nothing is
     fail("{}; {}", error.what(), last_checkpoint());
