@@ -1,11 +1,14 @@
 // Translating on a device.
 #include "tests/device.h"
 
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "decode/tree_grammar.h"
 #include "model_fixture.h"
 #include "tests/catch.h"
+#include "tests/compute_types.h"
 #include "tests/variable.h"
 
 using namespace nmt;
@@ -58,6 +61,26 @@ TEST_CASE("a device finds the host's translations") {
   const auto sources = random_sources(at_a_time == kFew ? 15 : 33, beam == 4 ? 30 : 8);  // 33: rows of 34
   check_same(translate(on_device, device, options, sources, nullptr, at_a_time),
              translate(on_host, host_backend(), options, sources));
+}
+
+TEST_CASE("in bf16 a device gives its translations the host's probabilities") {
+  const auto device = test_device();
+  if (device == nullptr || nmt::testing::compute_types().back() != DType::kBF16) return;
+  TestModel here(5), there(5, 12, device);
+  const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
+  const auto sources = random_sources(30, 12);
+  constexpr int kExtra = 6;
+  Runtime host(1, DType::kBF16), runtime(1, DType::kBF16, false, device);
+  Decoder scores(on_host, host, {}), decoder(on_device, runtime, {.beam = 3, .max_extra = kExtra});
+  const Found found = translate(decoder, sources);
+  for (size_t s = 0; s < sources.size(); ++s) {
+    IdPair pair{sources[s], found[s].front().ids};
+    pair.target.push_back(sources[s].back());
+    auto tokens = scores.score(std::span(&pair, 1)).front();
+    if (std::ssize(found[s].front().ids) == std::ssize(sources[s]) + kExtra - 1) tokens.pop_back();  // it was cut
+    const double sum = std::accumulate(tokens.begin(), tokens.end(), 0.0);
+    CHECK(std::fabs(found[s].front().log_probability - sum) < 0.003 * static_cast<double>(tokens.size()));
+  }
 }
 
 TEST_CASE("a device's search makes room for longer translations, and goes on with shorter ones") {

@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "tests/complaint.h"
+#include "tests/compute_types.h"
 #include "tests/device.h"
 #include "tests/train/training_fixture.h"
 #include "tests/variable.h"
@@ -77,8 +78,11 @@ TEST_CASE("a run gives the same bits again, whatever the number of threads") {
 
 TEST_CASE("a device trains as the host does, again to the bit, and goes on where it stopped") {
   if (test_device() == nullptr) return;
+  const auto [precision, rounding] = GENERATE(values<std::pair<const char*, double>>({{"f32", 1e-4}, {"bf16", 5e-3}}));
+  if (precision == std::string("bf16") && compute_types().back() != DType::kBF16) return;
   const TrainingFolder folder;
   TrainOptions here = folder.options();
+  here.precision = precision;
   here.model.dropout = 0.1;
   here.exponential_smoothing = 0.05;
   here.disp_freq = "1u";
@@ -90,7 +94,10 @@ TEST_CASE("a device trains as the host does, again to the bit, and goes on where
   const Tensors tensors = folder.fresh(there, "10u");
   const auto expected = costs(here.log_json), found = costs(there.log_json);
   REQUIRE(found.size() == 10);
-  for (const auto& [update, cost] : expected) CHECK(found.at(update) == Approx(cost).epsilon(1e-4));
+  // Of the same parameters; then Adam, whose first steps are signs of gradients, makes more of what rounding differs
+  // in.
+  CHECK(found.at(1) == Approx(expected.at(1)).epsilon(2e-4));
+  for (const auto& [update, cost] : expected) CHECK(found.at(update) == Approx(cost).epsilon(rounding));
   set_thread_order(7);
   CHECK(folder.fresh(there, "10u") == tensors);
   set_thread_order(0);
@@ -149,11 +156,16 @@ TEST_CASE("several devices train as the host does, again to the bit, and go on w
   there.devices = {"3", "0", "1"};
   there.log_json = folder / "there.json";
   const Tensors host = folder.fresh(here, "4u");
+  TrainOptions alone = there;
+  alone.devices = {"0"};
+  alone.log_json = folder / "alone.json";
+  CHECK(difference(folder.fresh(alone, "4u"), host) < 0.02);  // Adam's first steps are signs of gradients
   const Tensors tensors = folder.fresh(there, "4u");
   const auto expected = costs(here.log_json), found = costs(there.log_json);
   REQUIRE(found.size() == 4);
   for (const auto& [update, cost] : expected) CHECK(found.at(update) == Approx(cost).epsilon(1e-4));
-  CHECK(difference(tensors, host) < 0.02);  // Adam's first steps are signs of gradients
+  for (const auto& [update, cost] : costs(alone.log_json)) CHECK(found.at(update) == Approx(cost).epsilon(1e-4));
+  CHECK(difference(tensors, host) < 0.02);
   const auto norms_of = [](const std::string& log) {
     return nlohmann::json::parse(read_lines(log).front()).at("gradient_norms").get<std::map<std::string, double>>();
   };
