@@ -140,6 +140,7 @@ void Trainer::start_or_resume() {
 Batch Trainer::reserve() {
   Batch largest = largest_batch(*corpus_, options_.data.limits(), static_cast<int64_t>(replicas_->count()));
   replicas_->reserve(largest);
+  if (validator_) validator_->reserve(replicas_->first(), *model_);
   return largest;
 }
 

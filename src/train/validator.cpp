@@ -36,18 +36,41 @@ std::string Validator::output_path(int64_t update) const {
   return path;
 }
 
+namespace {
+
+Expr loss(Graph& graph, Model& model, const PairInput& input) {
+  static const float weight = 1;
+  Leaves leaves(graph, model.parameters, false);
+  return model.transformer.loss(leaves, input, &weight, 0);
+}
+
+}  // namespace
+
+bool Validator::wants(bool translations) const {
+  return std::ranges::any_of(options_.valid_metrics,
+                             [&](const auto& name) { return valid_metric(name).translates == translations; });
+}
+
+void Validator::reserve(Runtime& runtime, Model& model) const {
+  if (!wants(false)) return;
+  for (const Batch& b : text_.batches) {
+    const PairInput input = pair_input(b);
+    Graph graph(runtime, fusion_rules());
+    const Expr mean = loss(graph, model, input);
+    graph.reserve({mean, mean.output(1)});
+  }
+}
+
 double Validator::cross_entropy(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const {
-  const float weight = 1;
   double sum = 0;
   int64_t tokens = 0;
   for (const Batch& b : text_.batches) {
     meanwhile();
     const PairInput input = pair_input(b);
     Graph graph(runtime, fusion_rules());
-    Leaves leaves(graph, model.parameters, false);
-    const Expr loss = model.transformer.loss(leaves, input, &weight, 0);
-    graph.run({loss, loss.output(1)});
-    const float* rows = graph.data<float>(loss.output(1));
+    const Expr mean = loss(graph, model, input);
+    graph.run({mean, mean.output(1)});
+    const float* rows = graph.data<float>(mean.output(1));
     for (int64_t i = 0; i < b.target_words(); ++i) sum += rows[i];
     tokens += b.target_words();
   }
@@ -74,13 +97,9 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
 
 std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model, int64_t update,
                                                  const std::function<void()>& meanwhile) const {
-  const auto wanted = [&](bool translates) {
-    return std::ranges::any_of(options_.valid_metrics,
-                               [&](const auto& name) { return valid_metric(name).translates == translates; });
-  };
   Measured measured;
-  if (wanted(false)) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
-  if (wanted(true) || !options_.valid_output.empty()) {
+  if (wants(false)) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
+  if (wants(true) || !options_.valid_output.empty()) {
     measured.translations = translate(runtime, model, meanwhile);
     measured.references = text_.target;
     measured.sources = text_.source;

@@ -24,6 +24,9 @@ class Validator {
   // or where the file of --valid-translation-output cannot be written. `options` lives as long as the validator.
   Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source, std::shared_ptr<const Vocab> target);
 
+  // Takes the workspace that cross-entropy needs: whether memory suffices is known now.
+  void reserve(Runtime& runtime, Model& model) const;
+
   // Metric -> value, for the metrics asked for. Translates once where one of them or --valid-translation-output needs
   // it, and writes that file, {U} replaced by `update`. Throws Error where it cannot. meanwhile() is called again and
   // again; what it throws ends the validation.
@@ -34,6 +37,7 @@ class Validator {
   uint64_t fingerprint() const;
 
  private:
+  bool wants(bool translations) const;  // whether a metric is of translations, or of the loss
   double cross_entropy(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const;
   std::vector<std::string> translate(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const;
   std::string output_path(int64_t update) const;
