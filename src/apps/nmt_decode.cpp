@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <tuple>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
@@ -13,9 +12,9 @@
 #include "config/threads.h"
 #include "decode/attention_output.h"
 #include "decode/line_translator.h"
+#include "decode/models.h"
 #include "decode/tree_grammar.h"
 #include "io/model_file.h"
-#include "nn/model.h"
 #include "text/line_queue.h"
 #include "text/linear_tree.h"
 #include "text/split_words.h"
@@ -94,46 +93,6 @@ struct DecodeOptions {
   }
 };
 
-struct Vocabularies {
-  std::shared_ptr<const Vocab> source, target;
-  std::string source_name, target_name;
-};
-
-Vocabularies load_vocabularies(const Model& model, const std::string& path, const std::vector<std::string>& files) {
-  Vocabularies v;
-  if (files.empty()) {
-    require(!model.target_vocabulary.empty(), "{} holds no vocabulary; give --vocabs", path);
-    v.source_name = v.target_name = path;
-    v.source = Vocab::from_bytes(model.source_vocabulary, path);
-    v.target = model.shared_vocabulary ? v.source : Vocab::from_bytes(model.target_vocabulary, path);
-  } else {
-    v.source_name = files.front();
-    v.target_name = files.back();
-    std::tie(v.source, v.target) = Vocab::load_sides(files);
-  }
-  const auto fits = [&](const Vocab& vocab, const std::string& name, int size, int eos, const char* side) {
-    require(vocab.size() == size && vocab.eos_id() == eos,
-            "{}: the {} vocabulary has {} entries and </s> at {}, but the model {} has {} and {}", name, side,
-            vocab.size(), vocab.eos_id(), path, size, eos);
-  };
-  const ModelConfig& config = model.transformer.config();
-  fits(*v.source, v.source_name, config.source_vocabulary, config.source_eos, "source");
-  fits(*v.target, v.target_name, config.target_vocabulary, config.eos, "target");
-  return v;
-}
-
-// Throws UserError that names the first difference.
-void require_same(const Vocab& a, const std::string& a_name, const Vocab& b, const std::string& b_name,
-                  const char* side) {
-  if (a.bytes() == b.bytes()) return;
-  const auto differ = fmt::format(
-      "models of an ensemble must have one vocabulary, but the {} vocabularies of {} and {}", side, a_name, b_name);
-  require(a.size() == b.size(), "{} have {} and {} entries", differ, a.size(), b.size());
-  for (int id = 0; id < a.size(); ++id)
-    require(a.piece(id) == b.piece(id), "{} differ: entry {} is '{}' and '{}'", differ, id, a.piece(id), b.piece(id));
-  user_error("{} split text differently (same entries, other scores or settings)", differ);
-}
-
 // A tree over the words of its line; those that were cut from it join the last constituent.
 std::string tree_text(const std::string& tokens, const std::string& line, bool brackets) {
   if (!brackets && tree_fault(tokens, line).empty()) return tokens;
@@ -183,54 +142,6 @@ std::vector<std::string> next_targets(TextReader& reader, std::span<const std::s
   return targets;
 }
 
-// The model, or those of an ensemble.
-class Models {
- public:
-  explicit Models(const DecodeOptions& options)
-      : paths_(options.ensemble.empty() ? std::vector{options.model} : options.ensemble), weights_(options.weights) {}
-
-  // A copy of each on a backend.
-  std::vector<Scorer> load(const std::shared_ptr<Backend>& backend) {
-    std::vector<Scorer> scorers;
-    for (size_t i = 0; i < paths_.size(); ++i) {
-      models_.push_back(Model::load(paths_[i], backend));
-      scorers.push_back({&models_.back()->transformer, &models_.back()->parameters, 1});
-      if (!weights_.empty()) scorers[i].weight = weights_[i];
-    }
-    return scorers;
-  }
-
-  void release(std::span<const float> values) {
-    for (const auto& model : models_) model->release(values);
-  }
-
-  // Of models that are loaded. Throws UserError where they have not the same, or do not fit these files.
-  Vocabularies vocabularies(const std::vector<std::string>& files) const {
-    auto first = load_vocabularies(*models_[0], paths_[0], files);
-    for (size_t i = 1; i < paths_.size(); ++i) {
-      const auto other = load_vocabularies(*models_[i], paths_[i], files);
-      require_same(*first.source, paths_[0], *other.source, paths_[i], "source");
-      require_same(*first.target, paths_[0], *other.target, paths_[i], "target");
-    }
-    return first;
-  }
-
-  bool are_parsers() const {
-    const auto parsers =
-        std::ranges::count_if(models_, [](const auto& m) { return m->transformer.config().target_trees; });
-    require(parsers == 0 || parsers == std::ssize(models_),
-            "--ensemble: some of the models are parsers, and some are not");
-    return parsers > 0;
-  }
-
-  const std::string& name() const { return paths_[0]; }
-
- private:
-  std::vector<std::string> paths_;
-  std::vector<double> weights_;
-  std::vector<std::unique_ptr<Model>> models_;
-};
-
 // A parser's grammar, none for other models. Its search has section 6.3's numbers where none are given.
 std::optional<TreeGrammar> grammar_of(const Models& models, const Vocabularies& vocabularies, DecodeOptions& options,
                                       Options& declared) {
@@ -266,7 +177,7 @@ void decode(DecodeOptions options, Options& declared) {
   const auto backends = backends_of(int8 && options.devices == automatic ? cpu : options.devices);
   const bool on_host = backends.front()->on_host();
   LineQueue queue(options.input, static_cast<size_t>(options.batch.lines_ahead(on_host)));  // it begins to read
-  Models models(options);
+  Models models(options.ensemble.empty() ? std::vector{options.model} : options.ensemble, options.weights);
   const std::vector<Scorer> scorers = models.load(backends.front());
   const Vocabularies vocabularies = models.vocabularies(options.vocabs);
   const auto trees = grammar_of(models, vocabularies, options, declared);
@@ -290,8 +201,7 @@ void decode(DecodeOptions options, Options& declared) {
   std::vector<IdPair> pairs;  // whose attention is not written yet
   Progress progress(options.quiet);
   const int64_t expected = progress.shown() ? count_lines(options.input) : 0;
-  const auto start = std::chrono::steady_clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const double start = seconds_now();
   std::vector<std::string> lines;  // that are translated together
   int64_t before = 0;              // lines
   const auto sink = [&](int64_t number, std::span<const Translation> translations) {
@@ -300,7 +210,7 @@ void decode(DecodeOptions options, Options& declared) {
         line_text(options, number, translations, of_words ? &lines[static_cast<size_t>(number - before)] : nullptr));
     output.send();
     if (attention) pairs.push_back(translations.front().ids);
-    const double done = static_cast<double>(number + 1), seconds = elapsed();
+    const double done = static_cast<double>(number + 1), seconds = seconds_now() - start;
     progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,
                   fmt::format("{} lines, {:.1f} lines/s", number + 1, done / seconds));
   };
@@ -329,7 +239,7 @@ void decode(DecodeOptions options, Options& declared) {
 
   if (options.profile) std::fputs(runtime.profile_table().c_str(), stderr);
   const auto& totals = translator.totals();
-  const double seconds = elapsed();
+  const double seconds = seconds_now() - start;
   if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} lines cut in all", input, totals.cut);
   log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s",
             targets ? "scored" : "translated", totals.lines, totals.source_tokens, totals.target_tokens, seconds,

@@ -1,0 +1,80 @@
+#include "decode/models.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.h"
+
+namespace nmt {
+namespace {
+
+Vocabularies load_vocabularies(const Model& model, const std::string& path, const std::vector<std::string>& files) {
+  Vocabularies v;
+  if (files.empty()) {
+    require(!model.target_vocabulary.empty(), "{} holds no vocabulary; give --vocabs", path);
+    v.source_name = v.target_name = path;
+    v.source = Vocab::from_bytes(model.source_vocabulary, path);
+    v.target = model.shared_vocabulary ? v.source : Vocab::from_bytes(model.target_vocabulary, path);
+  } else {
+    v.source_name = files.front();
+    v.target_name = files.back();
+    std::tie(v.source, v.target) = Vocab::load_sides(files);
+  }
+  const auto fits = [&](const Vocab& vocab, const std::string& name, int size, int eos, const char* side) {
+    require(vocab.size() == size && vocab.eos_id() == eos,
+            "{}: the {} vocabulary has {} entries and </s> at {}, but the model {} has {} and {}", name, side,
+            vocab.size(), vocab.eos_id(), path, size, eos);
+  };
+  const ModelConfig& config = model.transformer.config();
+  fits(*v.source, v.source_name, config.source_vocabulary, config.source_eos, "source");
+  fits(*v.target, v.target_name, config.target_vocabulary, config.eos, "target");
+  return v;
+}
+
+// Throws UserError that names the first difference.
+void require_same(const Vocab& a, const std::string& a_name, const Vocab& b, const std::string& b_name,
+                  const char* side) {
+  if (a.bytes() == b.bytes()) return;
+  const auto differ = fmt::format(
+      "models of an ensemble must have one vocabulary, but the {} vocabularies of {} and {}", side, a_name, b_name);
+  require(a.size() == b.size(), "{} have {} and {} entries", differ, a.size(), b.size());
+  for (int id = 0; id < a.size(); ++id)
+    require(a.piece(id) == b.piece(id), "{} differ: entry {} is '{}' and '{}'", differ, id, a.piece(id), b.piece(id));
+  user_error("{} split text differently (same entries, other scores or settings)", differ);
+}
+
+}  // namespace
+
+std::vector<Scorer> Models::load(const std::shared_ptr<Backend>& backend) {
+  std::vector<Scorer> scorers;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    models_.push_back(Model::load(paths_[i], backend));
+    scorers.push_back({&models_.back()->transformer, &models_.back()->parameters, 1});
+    if (!weights_.empty()) scorers[i].weight = weights_[i];
+  }
+  return scorers;
+}
+
+void Models::release(std::span<const float> values) {
+  for (const auto& model : models_) model->release(values);
+}
+
+Vocabularies Models::vocabularies(const std::vector<std::string>& files) const {
+  auto first = load_vocabularies(*models_[0], paths_[0], files);
+  for (size_t i = 1; i < paths_.size(); ++i) {
+    const auto other = load_vocabularies(*models_[i], paths_[i], files);
+    require_same(*first.source, paths_[0], *other.source, paths_[i], "source");
+    require_same(*first.target, paths_[0], *other.target, paths_[i], "target");
+  }
+  return first;
+}
+
+bool Models::are_parsers() const {
+  const auto parsers =
+      std::ranges::count_if(models_, [](const auto& m) { return m->transformer.config().target_trees; });
+  require(parsers == 0 || parsers == std::ssize(models_),
+          "--ensemble: some of the models are parsers, and some are not");
+  return parsers > 0;
+}
+
+}  // namespace nmt
