@@ -1,6 +1,5 @@
 # Links between words against an implementation of its own, and their error rate on a small gold set against one.
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 tests=$NMT_ROOT/regression-tests/attention
 gold=$tests/gold
 set -e -o pipefail

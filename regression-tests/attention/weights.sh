@@ -1,6 +1,5 @@
 # The attention weights of given and of found translations against the reference in numpy, in every precision.
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 tests=$NMT_ROOT/regression-tests
 reference() { "$python" "$NMT_ROOT/contrib/reference/transformer.py" "$@"; }
 make() { "$python" "$tests/decode/make_model.py" "$@"; }

@@ -1,6 +1,5 @@
 # The result of a line does not depend on its neighbours: 1,000 lines in batches of 1, 8 and 64, in f32.
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 test=${NMT_DATA:-}/newstest/en-de/newstest2014.en
 [ -r "$test" ] || { echo "no $test: set NMT_DATA" >&2; exit 77; }
 set -e

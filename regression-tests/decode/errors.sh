@@ -1,6 +1,5 @@
 # What a user can do wrong: one line, exit code 2, and no output.
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 make() { "$python" "$NMT_ROOT/regression-tests/decode/make_model.py" "$@"; }
 decode() {
   "$NMT_BIN/nmt-decode" --quiet "$@" 2>&1 < text

@@ -1,6 +1,5 @@
 # N lines in, N lines out, whatever is in them; lines of a pipe are answered as they come.
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 make() { "$python" "$NMT_ROOT/regression-tests/decode/make_model.py" "$@"; }
 warnings() { grep -o 'warning: .*' log || echo "no warnings"; }
 set -e

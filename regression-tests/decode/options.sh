@@ -1,7 +1,6 @@
 # Every option of nmt-decode: what it changes in a small translation (see options.bash).
 . "$NMT_ROOT/regression-tests/options.bash"
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 make() {
   "$python" "$NMT_ROOT/regression-tests/decode/make_model.py" "$@" tied-embeddings-all=false tied-embeddings=false spread=1.5
 }

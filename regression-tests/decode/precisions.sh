@@ -1,7 +1,6 @@
 # Each precision gives the same results for any batch and number of threads, with a shortlist too; all are near f32; the
 # profile's rows add up to the time that passed.
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 test=${NMT_DATA:-}/newstest/en-de/newstest2014.en
 [ -r "$test" ] || { echo "no $test: set NMT_DATA" >&2; exit 77; }
 set -e

@@ -1,6 +1,5 @@
 # Translations, log-probabilities and scores against the reference in numpy, whose search never stops early.
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 tests=$NMT_ROOT/regression-tests/decode
 reference() { "$python" "$NMT_ROOT/contrib/reference/transformer.py" "$@"; }
 make() { "$python" "$tests/make_model.py" "$@"; }

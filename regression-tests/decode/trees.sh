@@ -1,6 +1,5 @@
 # Parsers write trees over exactly the words of each line, whatever is in it and whatever the model prefers.
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "$python with numpy is not installed (see NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 pieces=(S NP VP)
 {
   echo "#nmt-words 1 words=14 merges=0 join=0 lowercase=0 attached=0"

@@ -1,7 +1,6 @@
 # Loss, gradients (with dropout) and log-probabilities against contrib/reference, an implementation in numpy float64
 # that shares no code. Needs python3 (or $NMT_PYTHON) with numpy.
-python=${NMT_PYTHON:-python3}
-"$python" -c 'import numpy' 2> /dev/null || { echo "needs $python with numpy (or set NMT_PYTHON)" >&2; exit 77; }
+. "$NMT_ROOT/regression-tests/python.bash" numpy
 set -eu
 tool=$NMT_BIN/nmt-test-gradients
 reference="$python $NMT_ROOT/contrib/reference/transformer.py"
