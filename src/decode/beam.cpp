@@ -9,9 +9,9 @@ namespace nmt {
 
 void SearchOptions::declare(Options& o) {
   o.group("Search");
-  o.add("beam-size", beam, "Hypotheses kept for each sentence").short_name('b').range(1, 100).automatic();
+  o.add("beam-size", beam, "Hypotheses kept for each sentence").short_name('b').range(1, kMostBeam).automatic();
   o.add("alpha", alpha, "Length penalty of GNMT: log P is divided by ((5 + length) / 6)^alpha")
-      .range(0, 10)
+      .range(0, kMostAlpha)
       .automatic();
   o.add("normalize", normalize, "Divide log P by length^P instead; 0: GNMT's penalty").range(0, 10);
   o.add("max-length-extra", max_extra, "A translation has at most so many tokens more than its source")

@@ -18,6 +18,7 @@ struct SearchOptions {
   double normalize = 0;
   int max_extra = 50;  // a translation, with its </s>, has at most so many tokens more than its source without
   bool n_best = false;
+  static constexpr double kMostBeam = 100, kMostAlpha = 10;  // that options take
   const TreeGrammar* trees = nullptr;  // translations are trees of their sources' words; null: they are anything
 
   void declare(Options& options);

@@ -150,10 +150,4 @@ std::string Bleu::settings() const {
                      options_.effective_order ? "yes" : "no", tokenizer, smoothing);
 }
 
-Score corpus_bleu(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
-                  const BleuOptions& options) {
-  const Bleu metric(options);
-  return CorpusStatistics(metric, hypotheses, references).score();
-}
-
 }  // namespace nmt

@@ -39,9 +39,4 @@ class Bleu : public Metric {
   std::function<std::string(std::string_view)> tokenize_;
 };
 
-// The score of a corpus, a line a sentence; references[r] is the r-th reference of every line. Throws UserError where
-// they differ in their number of lines, or there is no line or no reference.
-Score corpus_bleu(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
-                  const BleuOptions& options = {});
-
 }  // namespace nmt

@@ -118,10 +118,4 @@ std::string Chrf::settings() const {
                      options_.whitespace ? "yes" : "no");
 }
 
-Score corpus_chrf(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
-                  const ChrfOptions& options) {
-  const Chrf metric(options);
-  return CorpusStatistics(metric, hypotheses, references).score();
-}
-
 }  // namespace nmt

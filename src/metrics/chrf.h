@@ -37,9 +37,4 @@ class Chrf : public Metric {
   ChrfOptions options_;
 };
 
-// The score of a corpus, a line a sentence; references[r] is the r-th reference of every line. Throws UserError where
-// they differ in their number of lines, or there is no line or no reference.
-Score corpus_chrf(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references,
-                  const ChrfOptions& options = {});
-
 }  // namespace nmt

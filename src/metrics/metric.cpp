@@ -79,4 +79,9 @@ double paired_p_value(std::span<const double> baseline_trials, std::span<const d
   return (static_cast<double>(above) + 1) / (count + 1);
 }
 
+Score corpus_score(const Metric& metric, std::span<const std::string> hypotheses,
+                   std::span<const std::vector<std::string>> references) {
+  return CorpusStatistics(metric, hypotheses, references).score();
+}
+
 }  // namespace nmt

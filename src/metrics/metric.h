@@ -56,6 +56,10 @@ class CorpusStatistics {
   std::vector<double> values_;
 };
 
+// The score of a corpus, a line a sentence; see CorpusStatistics.
+Score corpus_score(const Metric& metric, std::span<const std::string> hypotheses,
+                   std::span<const std::vector<std::string>> references);
+
 // Mean and half of the 95 % interval: the scores between the 1/40 lowest and the 1/40 highest.
 Score::Interval confidence_interval(std::vector<double> scores);
 

@@ -71,8 +71,8 @@ void TrainOptions::declare(Options& o) {
       .range(0, 1e9);
   o.add("valid-translation-output", valid_output,
         "Write the translations of the validation set here ({U}: the update)");
-  o.add("beam-size", beam_size, "Beam of validation's translations").range(1, 100);
-  o.add("alpha", alpha, "Length penalty of validation's translations").range(0, 10);
+  o.add("beam-size", beam_size, "Beam of validation's translations").range(1, SearchOptions::kMostBeam);
+  o.add("alpha", alpha, "Length penalty of validation's translations").range(0, SearchOptions::kMostAlpha);
   o.group("Saving");
   o.add("save-freq", save_freq, "Save every so many updates, epochs, tokens or minutes; 0: at the end only")
       .check(amount("save-freq"));

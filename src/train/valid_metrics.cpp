@@ -37,9 +37,9 @@ std::span<const ValidMetric> valid_metrics() {
       {"cross-entropy", true, false, [](const Measured& m) { return m.cross_entropy; }},
       {"perplexity", true, false, [](const Measured& m) { return std::exp(m.cross_entropy); }},
       {"bleu", false, true,
-       [](const Measured& m) { return corpus_bleu(m.translations, std::span(&m.references, 1)).value; }},
+       [](const Measured& m) { return corpus_score(Bleu({}), m.translations, std::span(&m.references, 1)).value; }},
       {"chrf", false, true,
-       [](const Measured& m) { return corpus_chrf(m.translations, std::span(&m.references, 1)).value; }},
+       [](const Measured& m) { return corpus_score(Chrf({}), m.translations, std::span(&m.references, 1)).value; }},
       {kBracketsMetric, false, true, brackets_f1},
   };
   return all;

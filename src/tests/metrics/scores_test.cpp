@@ -25,11 +25,6 @@ const std::vector<Lines> kReferences = {
     {"A cat sat on a mat.", "Green ideas were asleep, he said - 3,000!", "", "two words", "e f g a b c d"}};
 const std::span<const Lines> kOne = std::span(kReferences).first(1), kTwo = kReferences;
 
-Score corpus_ter(const Lines& hypotheses, std::span<const Lines> references, const TerOptions& options = {}) {
-  const Ter metric(options);
-  return CorpusStatistics(metric, hypotheses, references).score();
-}
-
 // The line without the version, which is nmt's own.
 std::string line(const Score& score) {
   std::string text = score.text(4);
@@ -42,8 +37,8 @@ std::string line(const Score& score) {
 
 // The expected lines of the next three tests were printed by sacreBLEU 2.6.0.
 TEST_CASE("BLEU") {
-  const auto one = [](const BleuOptions& o) { return line(corpus_bleu(kHypotheses, kOne, o)); };
-  const auto two = [](const BleuOptions& o) { return line(corpus_bleu(kHypotheses, kTwo, o)); };
+  const auto one = [](const BleuOptions& o) { return line(corpus_score(Bleu(o), kHypotheses, kOne)); };
+  const auto two = [](const BleuOptions& o) { return line(corpus_score(Bleu(o), kHypotheses, kTwo)); };
   CHECK(one({}) ==
         "BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp = 41.7851 84.6/59.1/42.1/31.2 (BP = 0.825 ratio = 0.839 "
         "hyp_len = 26 ref_len = 31)");
@@ -68,14 +63,15 @@ TEST_CASE("BLEU") {
 }
 
 TEST_CASE("chrF and chrF++") {
-  CHECK(line(corpus_chrf(kHypotheses, kOne)) == "chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no = 53.1092");
-  CHECK(line(corpus_chrf(kHypotheses, kOne, {.word_order = 2})) ==
+  CHECK(line(corpus_score(Chrf({}), kHypotheses, kOne)) ==
+        "chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no = 53.1092");
+  CHECK(line(corpus_score(Chrf({.word_order = 2}), kHypotheses, kOne)) ==
         "chrF2++|nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no = 55.5389");
-  CHECK(line(corpus_chrf(kHypotheses, kTwo, {.char_order = 4, .beta = 1, .lowercase = true})) ==
+  CHECK(line(corpus_score(Chrf({.char_order = 4, .beta = 1, .lowercase = true}), kHypotheses, kTwo)) ==
         "chrF1|nrefs:2|case:lc|eff:yes|nc:4|nw:0|space:no = 66.4460");
-  CHECK(line(corpus_chrf(kHypotheses, kTwo, {.whitespace = true})) ==
+  CHECK(line(corpus_score(Chrf({.whitespace = true}), kHypotheses, kTwo)) ==
         "chrF2|nrefs:2|case:mixed|eff:yes|nc:6|nw:0|space:yes = 60.4817");
-  CHECK(line(corpus_chrf(kHypotheses, kTwo, {.eps_smoothing = true})) ==
+  CHECK(line(corpus_score(Chrf({.eps_smoothing = true}), kHypotheses, kTwo)) ==
         "chrF2|nrefs:2|case:mixed|eff:no|nc:6|nw:0|space:no = 62.2813");
   CHECK_THROWS_AS(Chrf({.char_order = 0}), UserError);
 }
@@ -86,13 +82,14 @@ TEST_CASE("TER") {
     static_cast<metrics::TercomOptions&>(options) = o;
     return options;
   };
-  CHECK(line(corpus_ter(kHypotheses, kOne)) == "TER|nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no = 44.4444");
-  CHECK(line(corpus_ter(kHypotheses, kTwo, options({.normalized = true}))) ==
+  CHECK(line(corpus_score(Ter({}), kHypotheses, kOne)) ==
+        "TER|nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no = 44.4444");
+  CHECK(line(corpus_score(Ter(options({.normalized = true})), kHypotheses, kTwo)) ==
         "TER|nrefs:2|case:lc|tok:tercom|norm:yes|punct:yes|asian:no = 24.5614");
-  CHECK(line(corpus_ter(kHypotheses, kTwo, options({.no_punct = true, .case_sensitive = true}))) ==
+  CHECK(line(corpus_score(Ter(options({.no_punct = true, .case_sensitive = true})), kHypotheses, kTwo)) ==
         "TER|nrefs:2|case:mixed|tok:tercom|norm:no|punct:no|asian:no = 28.0000");
   const Lines empty = {""}, word = {"word"};
-  const auto ter = [](const Lines& a, const Lines& b) { return corpus_ter(a, std::span(&b, 1)).value; };
+  const auto ter = [](const Lines& a, const Lines& b) { return corpus_score(Ter({}), a, std::span(&b, 1)).value; };
   CHECK(ter(empty, empty) == 0);
   CHECK(ter(word, empty) == 100);
   CHECK(ter(empty, word) == 100);
@@ -111,7 +108,7 @@ TEST_CASE("sentence BLEU takes the effective order and the nearest reference") {
 TEST_CASE("BLEU by hand: clipping, brevity, smoothing of an order without matches") {
   const auto bleu = [](const std::string& hypothesis, const std::string& reference, const BleuOptions& options) {
     const Lines h = {hypothesis}, r = {reference};
-    return corpus_bleu(h, std::span(&r, 1), options).value;
+    return corpus_score(Bleu(options), h, std::span(&r, 1)).value;
   };
   // Papineni et al., example 2: seven times "the" matches twice.
   CHECK(bleu("the the the the the the the", "the cat is on the mat", {}) ==
@@ -129,13 +126,13 @@ TEST_CASE("the Moses tokeniser and compounds in BLEU") {
   const BleuOptions options{.tokenize = "moses", .language = "de", .lowercase = true};
   const Lines hypothesis = {"Die E-Mail-Liste kam am 3. Mai."};
   const std::vector<Lines> reference = {{"Die E-Mail-Liste kam am 3. mai ."}};
-  CHECK(line(corpus_bleu(hypothesis, reference, options)) ==
+  CHECK(line(corpus_score(Bleu(options), hypothesis, reference)) ==
         "BLEU|nrefs:1|case:lc|eff:no|tok:moses-de|smooth:exp = 100.0000 100.0/100.0/100.0/100.0 (BP = 1.000 ratio = "
         "1.000 "
         "hyp_len = 7 ref_len = 7)");
   auto split = options;
   split.compound_split = true;  // E - Mail-Liste: the hyphens are further apart than one letter
-  CHECK(line(corpus_bleu(hypothesis, reference, split)) ==
+  CHECK(line(corpus_score(Bleu(split), hypothesis, reference)) ==
         "BLEU|nrefs:1|case:lc|eff:no|tok:moses-de|compound:split|smooth:exp = 100.0000 100.0/100.0/100.0/100.0 (BP = "
         "1.000 "
         "ratio = 1.000 hyp_len = 11 ref_len = 11)");
@@ -147,9 +144,9 @@ TEST_CASE("contradicting options and corpora are refused") {
   CHECK_THROWS_AS(Bleu({.tokenize = "13b"}), UserError);
   CHECK_THROWS_AS(Bleu({.smooth_method = "some"}), UserError);
   CHECK_THROWS_AS(Bleu({.smooth_value = 0.5}), UserError);
-  CHECK_THROWS_AS(corpus_bleu(kHypotheses, std::span<const Lines>()), UserError);
-  CHECK_THROWS_AS(corpus_bleu(Lines(), std::vector<Lines>{{}}), UserError);
-  CHECK_THROWS_AS(corpus_ter(kHypotheses, std::vector<Lines>{{"one line"}}), UserError);
+  CHECK_THROWS_AS(corpus_score(Bleu({}), kHypotheses, std::span<const Lines>()), UserError);
+  CHECK_THROWS_AS(corpus_score(Bleu({}), Lines(), std::vector<Lines>{{}}), UserError);
+  CHECK_THROWS_AS(corpus_score(Ter({}), kHypotheses, std::vector<Lines>{{"one line"}}), UserError);
 }
 
 TEST_CASE("the WMT17 systems have the figures that sacreBLEU's tests expect") {
@@ -168,13 +165,15 @@ TEST_CASE("the WMT17 systems have the figures that sacreBLEU's tests expect") {
     for (auto& cell : cells) std::getline(fields, cell, '\t');
     INFO(cells[0]);
     const auto hypotheses = read_lines(folder + cells[0] + ".txt");
-    CHECK(fmt::format("{:.2f}", corpus_bleu(hypotheses, references).value) ==
+    CHECK(fmt::format("{:.2f}", corpus_score(Bleu({}), hypotheses, references).value) ==
           fmt::format("{:.2f}", std::stod(cells[1])));
-    if (!cells[2].empty()) CHECK(fmt::format("{:.4f}", corpus_chrf(hypotheses, references).value) == cells[2]);
+    if (!cells[2].empty())
+      CHECK(fmt::format("{:.4f}", corpus_score(Chrf({}), hypotheses, references).value) == cells[2]);
     if (!cells[3].empty()) {  // the column is chrF++.py's figure, so epsilon smoothing
       const ChrfOptions options{.word_order = 2, .eps_smoothing = true};
-      CHECK(fmt::format("{:.4f}", corpus_chrf(hypotheses, references, options).value) == cells[3]);
+      CHECK(fmt::format("{:.4f}", corpus_score(Chrf(options), hypotheses, references).value) == cells[3]);
     }
-    if (!cells[4].empty()) CHECK(fmt::format("{:.3f}", corpus_ter(hypotheses, references).value / 100) == cells[4]);
+    if (!cells[4].empty())
+      CHECK(fmt::format("{:.3f}", corpus_score(Ter({}), hypotheses, references).value / 100) == cells[4]);
   }
 }
