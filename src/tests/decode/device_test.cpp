@@ -59,8 +59,16 @@ TEST_CASE("a device finds the host's translations") {
   TestModel here(5), there(5, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const auto sources = random_sources(at_a_time == kFew ? 15 : 33, beam == 4 ? 30 : 8);  // 33: rows of 34
-  check_same(translate(on_device, device, options, sources, nullptr, at_a_time),
-             translate(on_host, host_backend(), options, sources));
+  const Found found = translate(on_device, device, options, sources, nullptr, at_a_time);
+  check_same(found, translate(on_host, host_backend(), options, sources));
+  nmt::testing::set_thread_order(3);
+  const Found again = translate(on_device, device, options, sources, nullptr, at_a_time);
+  nmt::testing::set_thread_order(0);
+  for (size_t s = 0; s < found.size(); ++s)
+    for (size_t i = 0; i < found[s].size(); ++i) {
+      CHECK(again[s][i].ids == found[s][i].ids);
+      CHECK(again[s][i].log_probability == found[s][i].log_probability);  // to the bit
+    }
 }
 
 TEST_CASE("in bf16 a device gives its translations the host's probabilities") {
