@@ -11,7 +11,8 @@
 #include "decode/allowed_tokens.h"
 #include "decode/beam.h"
 #include "decode/source_places.h"
-#include "nn/transformer.h"
+#include "nn/model_config.h"
+#include "nn/packed_text.h"
 
 namespace nmt {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nn/transformer.h"
+#include "nn/packed_text.h"
 #include "text/batch.h"
 
 namespace nmt {
