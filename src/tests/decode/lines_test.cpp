@@ -59,16 +59,23 @@ TEST_CASE("every line has its translation, in order, whatever the batches") {
 TEST_CASE("lines that a device's memory does not suffice for together are worked on by fewer") {
   const testing::Variable memory("NMT_EMULATED_MEMORY", "1");
   const auto device = backend_of("0");  // one of its own
-  Fixture host;
-  TestModel model(13, 12, device);
-  const Scorer scorer = model.scorer();
-  Runtime runtime(1, DType::kF32, false, device);
-  Decoder decoder(std::span(&scorer, 1), runtime, host.decoder.options());
-  std::vector<std::string> lines, found;
-  for (const auto& source : random_sources(400, 9, 4)) lines.push_back(host.vocab->decode(source));
-  LineTranslator translator(decoder, *host.vocab, *host.vocab, {.sentences = 400}, "test");
-  translator.translate(lines, [&](int64_t, auto translations) { found.push_back(translations[0].text); });
-  CHECK(found == host.translate(lines, {}));
+  TestModel here(13), there(13, 12, device);
+  const Scorer on_host = here.scorer(), on_device = there.scorer();
+  const SearchOptions options{.beam = 8, .max_extra = 1};
+  Runtime host(1), runtime(1, DType::kF32, false, device);
+  Decoder expected(std::span(&on_host, 1), host, options), decoder(std::span(&on_device, 1), runtime, options);
+  const auto vocab = word_vocab();
+  const auto translate = [&](Decoder& by, std::span<const std::string> lines) {
+    std::vector<std::string> texts;
+    LineTranslator(by, *vocab, *vocab, {.sentences = 40}, "test").translate(lines, [&](int64_t, auto translations) {
+      texts.push_back(translations[0].text);
+    });
+    return texts;
+  };
+  std::vector<std::string> lines;
+  for (const auto& source : random_sources(40, 2, 4)) lines.push_back(vocab->decode(source));
+  CHECK(translate(decoder, lines) == translate(expected, lines));
+  LineTranslator translator(decoder, *vocab, *vocab, {.sentences = 40}, "test");
   size_t scored = 0;
   translator.score(lines, lines, [&](int64_t, auto) { ++scored; });
   CHECK(scored == lines.size());
