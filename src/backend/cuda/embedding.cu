@@ -85,7 +85,7 @@ __global__ void embed_backward_kernel(int64_t rows, int64_t width, const T* dout
 // A block for every kShort-th row of the order and kSliceLanes * N columns; it has work where this row is the first
 // such row of a long run.
 template <int N, class T>
-__global__ void __launch_bounds__(kSlices* kSliceLanes)
+__global__ void __launch_bounds__(kSlices* kSliceLanes, 2)
     embed_backward_long_kernel(int64_t rows, int64_t width, const T* dout, const int32_t* ids, const int32_t* order,
                                float factor, Dropout d, float* dtable) {
   const int64_t inside = static_cast<int64_t>(blockIdx.x) * kShort;
