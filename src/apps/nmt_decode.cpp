@@ -260,7 +260,7 @@ int main(int argc, char** argv) {
       "  nmt-decode --ensemble a.safetensors b.safetensors --weights 2 1 < test.en > test.out.de\n"
       "  nmt-decode --model model.safetensors --input test.en --score-targets test.de > test.scores");
   app.run([&] {
-    nmt::advise_on_memory("smaller --mini-batch and --mini-batch-words need less, and on a CPU fewer --threads",
+    nmt::advise_on_memory("smaller --mini-batch and --mini-batch-words need less, and on a CPU fewer --cpu-threads",
                           [&] { nmt::decode(options, app.options()); });
   });
   return app.main(argc, argv);

@@ -52,7 +52,7 @@ Replicas::~Replicas() { abort(); }
 void Replicas::abort() {
   std::vector<std::thread> threads;
   for (const auto& replica : replicas_)
-    if (replica->others != nullptr) threads.emplace_back([&] { replica->others->abort(); });
+    if (replica->others != nullptr) threads.emplace_back([others = replica->others.get()] { others->abort(); });
   for (auto& thread : threads) thread.join();
 }
 
