@@ -26,7 +26,9 @@ elseif(NMT_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})  # which CMake heeds
+    if(NOT "$ENV{CUDAARCHS}" STREQUAL "")  # CMake itself heeds it in a new build folder only
+      set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}")
+    elseif(NOT CMAKE_CUDA_ARCHITECTURES)
       nmt_find_architectures(CMAKE_CUDA_ARCHITECTURES)
     endif()
     enable_language(CUDA)

@@ -21,6 +21,9 @@ SearchModel::~SearchModel() { runtime_.forget(allowed_rows_.data()); }
 
 void SearchModel::release() {
   for (Layer& layer : layers_) layer = {};
+  runtime_.forget(allowed_rows_.data());
+  allowed_rows_ = {};
+  allowed_ids_.clear();
 }
 
 void SearchModel::encode(const Sentences::Begun& begun, int64_t source_rows) {
@@ -98,7 +101,7 @@ Expr SearchModel::project_allowed(Expr state, Expr matrix, const Sentences& sent
   const auto width = static_cast<size_t>(matrix.shape()[1]);
   const int64_t count = sentences.allowed->padded_size();
   if (!std::ranges::equal(ids, allowed_ids_)) {
-    allowed_ids_.assign(ids.begin(), ids.end());
+    allowed_ids_.clear();  // till the rows are there: memory may not suffice for them
     runtime_.forget(allowed_rows_.data());
     const size_t elements = static_cast<size_t>(count) * width;
     if (allowed_rows_.size() < elements) allowed_rows_ = FloatBuffer(runtime_.backend(), elements);
@@ -109,6 +112,7 @@ Expr SearchModel::project_allowed(Expr state, Expr matrix, const Sentences& sent
       std::copy_n(rows + static_cast<size_t>(ids[i]) * width, width, to.data() + i * width);
     std::fill(to.begin() + static_cast<std::ptrdiff_t>(ids.size() * width), to.end(), 0.f);
     allowed_rows_.upload();
+    allowed_ids_.assign(ids.begin(), ids.end());
   }
   Graph& graph = state.graph();
   const Expr rows = graph.parameter({count, matrix.shape()[1]}, allowed_rows_.data(), nullptr);
