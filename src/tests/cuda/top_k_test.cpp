@@ -99,10 +99,14 @@ TEST_CASE("cuda: the best k where what may be among them does not fit into share
   if (device == nullptr) return;
   const size_t width = GENERATE(50000, 65537);
   const int k = 300;
-  // All in the elements of few threads; and many that are equal, around the k-th.
+  // 299 threads have large elements only, and the 300th's largest is small: all of the former's reach it.
+  const size_t vector = width % 8 == 0 ? 8 : 1;
   std::vector<double> few(width, -5), ties(width, 0.25);
-  for (size_t i = 0; i < width; ++i)
-    if (i / 8 % 1024 < 310) few[i] = 5 + static_cast<double>(i * 7919 % 1000) / 1000;
+  for (size_t i = 0; i < width; ++i) {
+    const size_t thread = i / vector % 1024;
+    if (thread < 300) few[i] = thread < 299 ? 10 + static_cast<double>(i * 7919 % 1000) / 1000 : 5;
+  }
+  REQUIRE(std::ranges::count_if(few, [](double x) { return x >= 5; }) > 12 << 10);  // keys that there is room for
   for (size_t i = 3; i < width; i += width / 100) ties[i] = 1;
   check_top_k(*device, few, 1, k);
   check_top_k(*device, ties, 1, k);
