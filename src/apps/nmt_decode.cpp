@@ -14,7 +14,6 @@
 #include "decode/line_translator.h"
 #include "decode/models.h"
 #include "decode/tree_grammar.h"
-#include "io/model_file.h"
 #include "text/line_queue.h"
 #include "text/linear_tree.h"
 #include "text/split_words.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "config/threads.h"
 #include "decode/beam.h"
 #include "train/amount.h"
@@ -152,7 +153,8 @@ void TrainOptions::validate() const {
           "--mini-batch-words sets --batch-source-words and --batch-target-words: give either it or them");
   require(!dry_run || !dump_plan, "--dry-run and --dump-plan each end the program: give one of them");
   require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
-  require(log_file.empty() || log_file != log_json, "--log and --log-json are one file: {}", log_file);
+  require(log_file.empty() || log_json.empty() || !same_file(log_file, log_json),
+          "--log and --log-json are one file: {}", log_file);
   const ModelConfig& usual = usual_training.model;
   const auto has_layer = [&](const char* kind) { return model.encoder_layer == kind || model.decoder_layer == kind; };
   require(model.train_positions || model.max_positions == usual.max_positions,

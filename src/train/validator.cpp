@@ -11,6 +11,15 @@
 #include "train/pair_input.h"
 
 namespace nmt {
+namespace {
+
+Expr loss(Graph& graph, Model& model, const PairInput& input) {
+  static const float weight = 1;
+  Leaves leaves(graph, model.parameters, false);
+  return model.transformer.loss(leaves, input, &weight, 0);
+}
+
+}  // namespace
 
 Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source,
                      std::shared_ptr<const Vocab> target)
@@ -35,16 +44,6 @@ std::string Validator::output_path(int64_t update) const {
   for (size_t at; (at = path.find("{U}")) != std::string::npos;) path.replace(at, 3, std::to_string(update));
   return path;
 }
-
-namespace {
-
-Expr loss(Graph& graph, Model& model, const PairInput& input) {
-  static const float weight = 1;
-  Leaves leaves(graph, model.parameters, false);
-  return model.transformer.loss(leaves, input, &weight, 0);
-}
-
-}  // namespace
 
 bool Validator::wants(bool translations) const {
   return std::ranges::any_of(options_.valid_metrics,

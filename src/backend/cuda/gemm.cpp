@@ -16,7 +16,8 @@ void Products::multiply(const Product& p, const void* a, const void* b, void* y)
   }
   const char* refused = begin(p, a, b, y);
   if (refused == nullptr) return;
-  // The bias is put where the product is added to it, which rounds once, as they do together.
+  // The bias is put where the product is added to it: but for what is there already, that rounds once, as they do
+  // together.
   const Stream s = device_.stream();
   Product plain = p;
   plain.activation = Activation::kNone;

@@ -18,8 +18,7 @@
 namespace nmt::cuda {
 
 // A launch: blocks in up to three axes, threads of a block, bytes of shared memory. A kernel of more than 256 threads
-// has
-// __launch_bounds__: any other may take so many registers that there are none for more.
+// has __launch_bounds__: any other may take so many registers that there are none for more.
 struct Grid {
   int64_t x = 1, y = 1, z = 1;
   int threads = 256;

@@ -136,7 +136,7 @@ void top_k(Stream s, int64_t rows, int64_t width, int k, const float* logits, co
   with_vectors(aligned(logits) && width % kVector == 0, [&](auto size) {
     constexpr int N = size;
     const Team team(width, 2 * N, kThreads, 2 * kWarp);  // a block
-    const int64_t room = std::clamp<int64_t>(k * divide_up(width, team.lanes() * N) * N, k, kMostKeys);
+    const int64_t room = std::min(k * divide_up(width, team.lanes() * N) * N, kMostKeys);
     if (k > room) refuse_launch("top_k", "so many of a row do not fit into shared memory");
     Grid grid = team.grid(rows);
     grid.shared = std::max(grid.shared, 16 + static_cast<size_t>(room) * sizeof(uint64_t));

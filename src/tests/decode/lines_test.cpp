@@ -72,8 +72,10 @@ TEST_CASE("lines that a device's memory does not suffice for together are worked
     });
     return texts;
   };
+  const auto sources = random_sources(40, 2, 4);
   std::vector<std::string> lines;
-  for (const auto& source : random_sources(40, 2, 4)) lines.push_back(vocab->decode(source));
+  for (const auto& source : sources) lines.push_back(vocab->decode(source));
+  CHECK_THROWS_AS(decoder.translate(sources, {.sentences = 40}, [](size_t, auto) {}), OutOfMemory);
   CHECK(translate(decoder, lines) == translate(expected, lines));
   LineTranslator translator(decoder, *vocab, *vocab, {.sentences = 40}, "test");
   size_t scored = 0;
