@@ -4,7 +4,6 @@
 #include <cmath>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -46,16 +45,6 @@ Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options
   }
 }
 
-Replicas::~Replicas() { abort(); }
-
-// All at once: NCCL may let each of them wait for the others (NVIDIA/nccl, issue 863).
-void Replicas::abort() {
-  std::vector<std::thread> threads;
-  for (const auto& replica : replicas_)
-    if (replica->others != nullptr) threads.emplace_back([others = replica->others.get()] { others->abort(); });
-  for (auto& thread : threads) thread.join();
-}
-
 std::string Replicas::names() const {
   std::string names;
   for (const auto& replica : replicas_) names += (names.empty() ? "" : "; ") + replica->runtime.backend()->name();
@@ -80,7 +69,7 @@ void Replicas::each(const std::function<void(Replica&, size_t)>& work) {
         const std::lock_guard lock(mutex);
         if (failure) return;
         failure = std::current_exception();
-        abort();
+        replicas_[rank]->others->abort();
       }
     });
   for (const auto& replica : replicas_) replica->worker->wait();

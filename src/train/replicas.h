@@ -24,7 +24,6 @@ class Replicas {
  public:
   // Takes memory for the model's parameters and gradients. UserError for devices that cannot be used together.
   Replicas(const TrainOptions& options, Model& model);
-  ~Replicas();
 
   // The first one, which does what one alone can: validation, reports.
   Runtime& first() { return replicas_.front()->runtime; }
@@ -73,7 +72,6 @@ class Replicas {
 
   Expr loss(Replica& replica, Graph& graph, const PairInput& input, const float* weight) const;
   void each(const std::function<void(Replica& replica, size_t rank)>& work);
-  void abort();
   int64_t begin_of(size_t rank) const;  // of its share of the parameters
 
   const TrainOptions& options_;

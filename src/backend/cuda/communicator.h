@@ -30,8 +30,8 @@ class Communicator {
   // data[i] becomes the sum of all devices' data[i].
   virtual void all_reduce(double* data, int64_t count) = 0;
 
-  // By any thread: others have failed and will not come. This device no longer waits for them, and its calls are
-  // Errors.
+  // By any thread: one of the devices has failed and will not come. None waits for others any longer, and the calls of
+  // all are Errors. The end of the first of them is the same to the others.
   virtual void abort() = 0;
 
  protected:

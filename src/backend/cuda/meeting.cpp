@@ -6,8 +6,8 @@ namespace nmt::cuda {
 
 void Meeting::come(size_t rank, const char* call, int64_t count, void* data, const Work& work) {
   std::unique_lock lock(mutex_);
-  if (here_ > 0 && (call_ != call || count_ != count)) {
-    aborted_.assign(members(), true);
+  if (!aborted_ && here_ > 0 && (call_ != call || count_ != count)) {
+    aborted_ = true;
     all_here_.notify_all();
     fail("a device is {} ({}), others are {} ({})", call, count, call_, count_);
   }
@@ -15,19 +15,19 @@ void Meeting::come(size_t rank, const char* call, int64_t count, void* data, con
   count_ = count;
   data_[rank] = data;
   const uint64_t meeting = meetings_;
-  if (!aborted_[rank] && ++here_ == members()) {
+  if (!aborted_ && ++here_ == members()) {
     if (work) work(data_);
     here_ = 0;
     ++meetings_;
     all_here_.notify_all();
   }
-  all_here_.wait(lock, [&] { return aborted_[rank] || meetings_ != meeting; });
+  all_here_.wait(lock, [&] { return aborted_ || meetings_ != meeting; });
   if (meetings_ == meeting) fail("{}: another device has failed", call);
 }
 
-void Meeting::abort(size_t rank) {
+void Meeting::abort() {
   const std::lock_guard lock(mutex_);
-  aborted_[rank] = true;
+  aborted_ = true;
   all_here_.notify_all();
 }
 

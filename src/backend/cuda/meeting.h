@@ -13,7 +13,7 @@ namespace nmt::cuda {
 // Where the host's threads of several devices meet in each of their common calls.
 class Meeting {
  public:
-  explicit Meeting(size_t members) : data_(members), aborted_(members) {}
+  explicit Meeting(size_t members) : data_(members) {}
 
   size_t members() const { return data_.size(); }
 
@@ -23,8 +23,8 @@ class Meeting {
   // calls, or after abort().
   void come(size_t rank, const char* call, int64_t count, void* data = nullptr, const Work& work = {});
 
-  // The others will not come: this member waits no longer, now and later.
-  void abort(size_t rank);
+  // One will not come: none waits any longer, now and later.
+  void abort();
 
  private:
   std::mutex mutex_;
@@ -34,7 +34,7 @@ class Meeting {
   int64_t count_ = 0;
   size_t here_ = 0;
   uint64_t meetings_ = 0;
-  std::vector<bool> aborted_;
+  bool aborted_ = false;
 };
 
 }  // namespace nmt::cuda

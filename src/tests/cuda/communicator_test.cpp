@@ -88,7 +88,7 @@ TEST_CASE("cuda: devices exchange what they have", "[device]") {
     if (n == 1) return;
     const auto errors = together(n, [&](size_t rank) {
       if (rank == 0) {
-        for (const auto& member : members) member->abort();
+        members[rank]->abort();
         return;
       }
       const auto memory = upload(*devices[rank], std::vector<float>(n * count));

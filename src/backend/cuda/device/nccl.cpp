@@ -1,4 +1,5 @@
 #include <mutex>
+#include <thread>
 
 #include "backend/cuda/communicator.h"
 #include "backend/cuda/unsuitable_device.h"
@@ -65,10 +66,49 @@ void share_memory(std::span<Device* const> devices) {
   }
 }
 
+// NCCL's, of all devices.
+class Connections {
+ public:
+  explicit Connections(std::span<const int> devices) : meeting(devices.size()), all_(devices.size()) {
+    std::vector<ncclComm_t> made(devices.size());
+    check_nccl(Nccl::get().init_all(made.data(), static_cast<int>(devices.size()), devices.data()),
+               "connecting the devices");
+    for (size_t rank = 0; rank < made.size(); ++rank) all_[rank].connection = made[rank];
+  }
+
+  // begin(connection), or null after abort().
+  template <class Begin>
+  void with(size_t rank, Begin begin) {
+    const std::lock_guard lock(all_[rank].mutex);
+    begin(all_[rank].connection);
+  }
+
+  // All at once: NCCL may let each of them wait for the others (NVIDIA/nccl, issue 863).
+  void abort() {
+    meeting.abort();
+    std::vector<std::jthread> threads;
+    for (One& one : all_)
+      threads.emplace_back([&one] {
+        const std::lock_guard lock(one.mutex);
+        if (one.connection != nullptr) Nccl::get().abort(one.connection);
+        one.connection = nullptr;
+      });
+  }
+
+  Meeting meeting;
+
+ private:
+  struct One {
+    std::mutex mutex;
+    ncclComm_t connection = nullptr;
+  };
+  std::vector<One> all_;
+};
+
 class NcclCommunicator : public Communicator {
  public:
-  NcclCommunicator(Device& device, size_t rank, std::shared_ptr<Meeting> meeting, ncclComm_t connection)
-      : Communicator(device, rank, meeting->members()), meeting_(std::move(meeting)), connection_(connection) {}
+  NcclCommunicator(Device& device, size_t rank, std::shared_ptr<Connections> connections)
+      : Communicator(device, rank, connections->meeting.members()), connections_(std::move(connections)) {}
   // Not destroyed in good order, which would wait for devices that may have failed.
   ~NcclCommunicator() override { abort(); }
 
@@ -85,12 +125,7 @@ class NcclCommunicator : public Communicator {
     });
   }
 
-  void abort() override {
-    meeting_->abort(static_cast<size_t>(rank_));
-    const std::lock_guard lock(mutex_);
-    if (connection_ != nullptr) Nccl::get().abort(connection_);
-    connection_ = nullptr;
-  }
+  void abort() override { connections_->abort(); }
 
  private:
   void add_parts(DType t, void* data, int64_t count) override {
@@ -107,19 +142,17 @@ class NcclCommunicator : public Communicator {
   template <class Call>
   void call(const char* doing, int64_t count, Call call) {
     device_.make_current();
-    {
-      const std::lock_guard lock(mutex_);
-      if (connection_ == nullptr) fail("device {}: {}: another device has failed", device_.index(), doing);
-      const ncclResult_t result = call(connection_);
+    const auto rank = static_cast<size_t>(rank_);
+    connections_->with(rank, [&](ncclComm_t connection) {
+      if (connection == nullptr) fail("device {}: {}: another device has failed", device_.index(), doing);
+      const ncclResult_t result = call(connection);
       if (result != ncclSuccess)
         fail("NCCL: device {}: {}: {}", device_.index(), doing, Nccl::get().error_string(result));
-    }
-    meeting_->come(static_cast<size_t>(rank_), doing, count);
+    });
+    connections_->meeting.come(rank, doing, count);
   }
 
-  std::shared_ptr<Meeting> meeting_;
-  std::mutex mutex_;
-  ncclComm_t connection_;  // null: aborted
+  std::shared_ptr<Connections> connections_;
 };
 
 }  // namespace
@@ -132,13 +165,10 @@ std::vector<std::unique_ptr<Communicator>> Communicator::connect(std::span<Devic
   share_memory(devices);
   std::vector<int> indices;
   for (const Device* device : devices) indices.push_back(device->index());
-  std::vector<ncclComm_t> connections(devices.size());
-  check_nccl(Nccl::get().init_all(connections.data(), static_cast<int>(indices.size()), indices.data()),
-             "connecting the devices");
-  auto meeting = std::make_shared<Meeting>(devices.size());
+  const auto connections = std::make_shared<Connections>(indices);
   std::vector<std::unique_ptr<Communicator>> all;
   for (size_t i = 0; i < devices.size(); ++i)
-    all.push_back(std::make_unique<NcclCommunicator>(*devices[i], i, meeting, connections[i]));
+    all.push_back(std::make_unique<NcclCommunicator>(*devices[i], i, connections));
   return all;
 }
 

@@ -15,6 +15,7 @@ class Emulated : public Communicator {
  public:
   Emulated(Device& device, size_t rank, std::shared_ptr<Meeting> meeting)
       : Communicator(device, rank, meeting->members()), meeting_(std::move(meeting)) {}
+  ~Emulated() override { abort(); }
 
   void all_gather(float* data, int64_t count) override {
     come("exchanging parameters", data, count, devices_, [n = meeting_->members(), count](const auto& all) {
@@ -36,7 +37,7 @@ class Emulated : public Communicator {
     });
   }
 
-  void abort() override { meeting_->abort(static_cast<size_t>(rank_)); }
+  void abort() override { meeting_->abort(); }
 
  private:
   void add_parts(DType t, void* data, int64_t count) override {
