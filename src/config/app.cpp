@@ -95,6 +95,7 @@ class CommandLine {
       if (parsed->count() > 0)
         option.set(option.is_flag() ? std::vector{flag_value(*parsed)} : unguarded(values_[&option]));
     }
+    app_.options_.end_source();
     const auto configs = unguarded(configs_);
     for (auto path = configs.rbegin(); path != configs.rend(); ++path) app_.options_.read_config(*path);
     if (app_.prepare_) app_.prepare_();

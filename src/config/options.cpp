@@ -203,6 +203,13 @@ void Options::read_config(const std::string& path) {
   }
   require(!file.bad(), "cannot read the configuration {}", path);  // a folder, for one
   for (auto& [option, values] : found) option->given_ = true;
+  end_source();
+}
+
+void Options::end_source() {
+  ++sources_;
+  for (auto& option : options_)
+    if (option.given_ && option.source_ == 0) option.source_ = sources_;
 }
 
 void Options::require_lines() const {

@@ -30,6 +30,8 @@ class Option {
 
   const std::string& name() const { return name_; }
   bool given() const { return given_; }  // on the command line or in a config file
+  // What gave it: 1 the command line, then 2, 3 ... the later, the less it counts; 0 while that is being read.
+  int source() const { return source_; }
 
   // Parses and stores a value, which is given() from then on; all values of a list at once; a flag takes true or false.
   // Throws UserError, naming the option, for a value of the wrong type or that is not allowed; then nothing is stored.
@@ -51,6 +53,7 @@ class Option {
   double low_ = 0, high_ = 0;
   bool bounded_ = false, required_ = false, automatic_ = false, positional_ = false, given_ = false;
   char letter_ = 0;
+  int source_ = 0;
   std::function<void(const std::string&)> test_;
 };
 
@@ -76,6 +79,8 @@ class Options {
   // what counts more is read first. Throws UserError, with file and line, for an unknown key, a key set twice or a
   // value that is not allowed.
   void read_config(const std::string& path);
+  // What is set from now on is of another source, which counts less.
+  void end_source();
   // Throws UserError for a value that no line of a configuration can hold.
   void require_lines() const;
   // The values of all options as read_config reads them, but for those that no line can hold, and as comments automatic
@@ -87,6 +92,7 @@ class Options {
 
   std::string group_ = "Options";
   std::deque<Option> options_;
+  int sources_ = 0;
 };
 
 }  // namespace nmt

@@ -1,6 +1,7 @@
 #include "train/train_options.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -93,19 +94,36 @@ void TrainOptions::declare(Options& o) {
   o.add("profile", profile, "Print where the time went, by phase and by op, at the end");
 }
 
-void TrainOptions::apply_task(Options& o) {
-  const auto given = [&](const std::string& name) {
+// --mini-batch-words sets two options, but for one that was given by what counts more.
+static void settle_batch_words(Options& o, DataOptions& data) {
+  const DataOptions usual;
+  const int64_t words = data.mini_batch_words;
+  if (words == 0) return;
+  const auto source_of = [&](const char* name) {
     const Option* option = o.find(name);
-    check(option != nullptr, "task {} sets the unknown option {}", task, name);
-    return option->given();
+    return option->given() ? option->source() : INT_MAX;
   };
+  const int both = source_of("mini-batch-words");
+  const int source = source_of("batch-source-words"), target = source_of("batch-target-words");
+  require((source != both || data.batch_source_words == usual.batch_source_words) &&
+              (target != both || data.batch_target_words == usual.batch_target_words),
+          "--mini-batch-words sets --batch-source-words and --batch-target-words: give either it or them");
+  const bool own_source = source < both, own_target = target < both;
+  if (!own_source) data.batch_source_words = own_target ? words : usual.batch_source_words;
+  if (!own_target) data.batch_target_words = own_source ? words : usual.batch_target_words;
+  if (own_source || own_target) data.mini_batch_words = 0;
+}
+
+void TrainOptions::apply_task(Options& o) {
   const auto set = [&](const std::string& name, const std::string& value) {
-    if (!given(name)) o.find(name)->set({value});
+    Option* option = o.find(name);
+    check(option != nullptr, "task {} sets the unknown option {}", task, name);
+    if (!option->given()) option->set({value});
   };
   if (!task.empty())
-    for (const auto& [name, value] : std::ranges::find(tasks(), task, &Task::name)->settings)
-      // It sets both of these: a task's is not to hide one that was given.
-      if (name != "mini-batch-words" || !(given("batch-source-words") || given("batch-target-words"))) set(name, value);
+    for (const auto& [name, value] : std::ranges::find(tasks(), task, &Task::name)->settings) set(name, value);
+  o.end_source();
+  settle_batch_words(o, data);
   if (model.target_trees) {
     const SearchOptions parsing = SearchOptions::parsing();
     set("beam-size", std::to_string(parsing.beam));
@@ -147,10 +165,7 @@ void TrainOptions::validate() const {
       {"beam-size", searches && beam_size != usual_training.beam_size},
       {"alpha", searches && alpha != usual_training.alpha}};
   for (const auto& [name, is_set] : of_validation)
-    require(!is_set || !valid_sets.empty(), "--{} needs --valid-sets", name);
-  require(data.mini_batch_words == 0 || (data.batch_source_words == usual_training.data.batch_source_words &&
-                                         data.batch_target_words == usual_training.data.batch_target_words),
-          "--mini-batch-words sets --batch-source-words and --batch-target-words: give either it or them");
+    require(!is_set || !trains() || !valid_sets.empty(), "--{} needs --valid-sets", name);
   require(!dry_run || !dump_plan, "--dry-run and --dump-plan each end the program: give one of them");
   require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
   require(log_file.empty() || log_json.empty() || !same_file(log_file, log_json),

@@ -58,7 +58,7 @@ struct TrainOptions {
   bool trains() const { return !dry_run && !dump_plan; }
 
   void declare(Options& options);
-  // Fills in the task's recipe, and a parser's search, where an option was not given.
+  // Fills in the task's recipe, and a parser's search, where an option was not given; and what --mini-batch-words sets.
   void apply_task(Options& options);
   // Throws UserError for options that contradict each other.
   void validate() const;

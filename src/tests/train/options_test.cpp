@@ -1,7 +1,9 @@
 #include <cmath>
+#include <fstream>
 
 #include "base/error.h"
 #include "tests/catch.h"
+#include "tests/temp_folder.h"
 #include "train/tasks.h"
 #include "train/train_log.h"
 #include "train/train_options.h"
@@ -18,6 +20,7 @@ TrainOptions of_task(const std::string& name, const std::vector<std::pair<std::s
   o.declare(options);
   options.find("task")->set({name});
   for (const auto& [option, value] : given) options.find(option)->set({value});
+  options.end_source();
   o.apply_task(options);
   o.validate();
   return o;
@@ -67,6 +70,39 @@ TEST_CASE("options given beside a recipe win") {
   CHECK(o.after == "5e");
   CHECK(o.model.dim_ffn == 4096);
   CHECK(o.threads == 0);  // this machine's cores are no part of the options
+}
+
+TEST_CASE("an option that sets two hides what counts less than it") {
+  const auto words = [](const std::vector<std::vector<std::string>>& sources) {
+    TrainOptions o;
+    Options options;
+    o.declare(options);
+    for (const auto& source : sources) {
+      for (size_t i = 0; i < source.size(); i += 2)
+        if (!options.find(source[i])->given()) options.find(source[i])->set({source[i + 1]});
+      options.end_source();
+    }
+    o.apply_task(options);
+    Options again;
+    TrainOptions read;
+    read.declare(again);
+    const TempFolder folder;
+    std::ofstream(folder / "dump") << options.dump();
+    again.read_config(folder / "dump");
+    read.apply_task(again);
+    CHECK(read.data.limits().source_words == o.data.limits().source_words);
+    CHECK(read.data.limits().target_words == o.data.limits().target_words);
+    return std::pair(o.data.limits().source_words, o.data.limits().target_words);
+  };
+  using Pair = std::pair<int64_t, int64_t>;
+  CHECK(words({}) == Pair(25000, 25000));
+  CHECK(words({{"mini-batch-words", "400"}}) == Pair(400, 400));
+  CHECK(words({{"mini-batch-words", "400"}, {"batch-source-words", "500"}}) == Pair(400, 400));
+  CHECK(words({{"batch-source-words", "500"}, {"mini-batch-words", "400"}}) == Pair(500, 400));
+  CHECK(words({{"batch-target-words", "500"}, {"task", "transformer-tiny"}}) == Pair(8192, 500));
+  CHECK(words({{"mini-batch-words", "400"}, {"mini-batch-words", "300"}}) == Pair(400, 400));
+  CHECK_THROWS_AS(words({{"mini-batch-words", "400", "batch-target-words", "500"}}), UserError);
+  CHECK_THROWS_AS(words({{}, {"mini-batch-words", "400", "batch-target-words", "500"}}), UserError);
 }
 
 TEST_CASE("numbers of the log have commas") {
