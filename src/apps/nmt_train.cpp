@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
       fmt::print("{}", nmt::device_list());
       return;
     }
-    nmt::advise_on_memory("smaller --mini-batch-words with more --optimizer-delay need less, and so do more GPUs", [&] {
+    nmt::advise_on_memory("smaller --mini-batch-words with a larger --optimizer-delay need less", [&] {
       nmt::Trainer trainer(options, app.options().dump());
       if (options.dry_run)
         trainer.dry_run();

@@ -20,10 +20,14 @@ class UserError : public Error {
   using Error::Error;
 };
 
-// The memory of the host, or of a device, does not suffice.
+// The memory of the host, or of a device, does not suffice: exit code 2. Advised: the message says what needs less.
 class OutOfMemory : public Error {
  public:
-  using Error::Error;
+  explicit OutOfMemory(const std::string& what, bool advised = false) : Error(what), advised_(advised) {}
+  bool advised() const { return advised_; }
+
+ private:
+  bool advised_;
 };
 
 template <class... Args>

@@ -181,9 +181,12 @@ int App::main(int argc, char** argv) {
   } catch (const UserError& error) {
     report(error.what());
     return 2;
+  } catch (const OutOfMemory& error) {
+    report(error.what());
+    return 2;
   } catch (const std::bad_alloc&) {
     report("out of memory");
-    return 1;
+    return 2;
   } catch (const std::exception& error) {
     report(error.what());
     return 1;
@@ -193,9 +196,10 @@ int App::main(int argc, char** argv) {
 void advise_on_memory(const std::string& advice, const std::function<void()>& body) try {
   body();
 } catch (const OutOfMemory& error) {
-  user_error("{}: {}", error.what(), advice);
+  if (error.advised()) throw;
+  throw OutOfMemory(fmt::format("{}; {}", error.what(), advice), true);
 } catch (const std::bad_alloc&) {
-  user_error("out of memory: {}", advice);
+  throw OutOfMemory(fmt::format("out of memory; {}", advice), true);
 }
 
 }  // namespace nmt

@@ -24,8 +24,8 @@ class App {
   // depends on other options (a --task's recipe).
   void prepare(std::function<void()> fill) { prepare_ = std::move(fill); }
 
-  // Parses, runs the chosen body. Exit codes: 0 done; 2 UserError or wrong usage; 1 any other exception; each with one
-  // line `NAME: error: what`. A body that ends by a signal throws Exit.
+  // Parses, runs the chosen body. Exit codes: 0 done; 2 UserError, wrong usage or too little memory; 1 any other
+  // exception; each with one line `NAME: error: what`. A body that ends by a signal throws Exit.
   int main(int argc, char** argv);
 
  private:
@@ -36,7 +36,7 @@ class App {
   std::function<void()> body_, prepare_;
 };
 
-// body(); where memory does not suffice, a UserError that goes on with what needs less.
+// body(); where memory does not suffice, OutOfMemory that goes on with what needs less, unless it does so already.
 void advise_on_memory(const std::string& advice, const std::function<void()>& body);
 
 // Handles these signals, but for those that whoever began the program ignores: they stay so.

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include "base/error.h"
+
 namespace nmt {
 
 struct Decoder::Apart {
@@ -49,6 +51,20 @@ std::unique_ptr<Decoder::Apart> Decoder::worker(size_t i) const {
                                  i == 0 ? scorers_ : further_[i - 1].scorers, options_, shortlist_);
 }
 
+// Where memory does not suffice for the work, what was kept may be what fewer sentences lack.
+template <class Work>
+auto Decoder::in_memory(Work work) try {
+  return work();
+} catch (const OutOfMemory&) {
+  together_.release();
+  for (const auto& worker : apart_) worker->search.release();
+  throw;
+}
+
+std::vector<std::vector<float>> Decoder::score(std::span<const IdPair> pairs) {
+  return in_memory([&] { return together_.score(pairs); });
+}
+
 void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
                         const SearchDone& done, std::span<const int32_t> words) {
   const size_t threads = workers();
@@ -56,9 +72,11 @@ void Decoder::translate(std::span<const std::vector<int32_t>> sources, const Sea
   // On the host few are better translated by all threads together; devices cannot.
   const int64_t enough = runtime_.backend()->on_host() ? std::max<int64_t>(1, limits.sentences / 2) : 1;
   const bool many = threads > 1 && each >= enough;
-  if (many) return translate_apart(sources, limits, done, words);
-  SourceQueue queue(sources, words);
-  together_.translate(queue, limits, done);
+  in_memory([&] {
+    if (many) return translate_apart(sources, limits, done, words);
+    SourceQueue queue(sources, words);
+    together_.translate(queue, limits, done);
+  });
 }
 
 // Threads that need not wait for one another are faster.

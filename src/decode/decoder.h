@@ -32,14 +32,14 @@ class Decoder {
   // For each source (ids with </s>): its best translations, best first; one, or with n-best as many as the beam has.
   // They are done in any order, but one after another. Sources are begun in the given order; memory is used best if
   // they come by falling length. Throws Error where a model gives a probability that is not a number, or none to every
-  // token. words: of each source, for a tree over them (see TreeGrammar); where there are none, it has as many as
-  // tokens.
+  // token; after OutOfMemory, fewer may be tried. words: of each source, for a tree over them (see TreeGrammar); where
+  // there are none, it has as many as tokens.
   void translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits, const SearchDone& done,
                  std::span<const int32_t> words = {});
 
   // For each pair: log p (natural logarithm) of each target token, </s> included: as many as its target has ids. For an
   // ensemble the weighted mean of the models' log p.
-  std::vector<std::vector<float>> score(std::span<const IdPair> pairs) { return together_.score(pairs); }
+  std::vector<std::vector<float>> score(std::span<const IdPair> pairs);
 
   // Tokens, with </s>, that a source or a given translation may have; translations end there, too.
   int64_t longest() const { return together_.longest(); }
@@ -47,6 +47,8 @@ class Decoder {
  private:
   struct Apart;
 
+  template <class Work>
+  auto in_memory(Work work);
   size_t workers() const;  // that may work apart
   std::unique_ptr<Apart> worker(size_t i) const;
   void translate_apart(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,

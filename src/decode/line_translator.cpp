@@ -18,6 +18,11 @@ std::vector<size_t> by_falling_length(std::span<const std::vector<int32_t>> sent
   return order;
 }
 
+int64_t tokens_of(std::span<const std::vector<int32_t>> sentences) {
+  return std::accumulate(sentences.begin(), sentences.end(), int64_t{0},
+                         [](int64_t sum, const auto& sentence) { return sum + std::ssize(sentence); });
+}
+
 // On the host more make matrix products hardly faster, and more sentences' caches take more memory. A device wants to
 // be filled (its numbers were never measured).
 struct Usual {
@@ -158,18 +163,19 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     try {
       return decoder_.translate(sources, limits_, done, words);
     } catch (const OutOfMemory& error) {
-      take_fewer(error);
+      keep_rest(sources);
+      keep_rest(line_of);
+      if (!words.empty()) keep_rest(words);
+      if (!sources.empty()) take_fewer(error, sources.size(), tokens_of(sources));
     }
-    keep_rest(sources);
-    keep_rest(line_of);
-    if (!words.empty()) keep_rest(words);
   }
 }
 
-void LineTranslator::take_fewer(const OutOfMemory& error) {
-  if (limits_.sentences == 1) throw error;
-  limits_.sentences /= 2;
-  limits_.tokens = std::max<int64_t>(limits_.tokens / 2, 1);
+void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens) {
+  const int together = static_cast<int>(std::min<size_t>(static_cast<size_t>(limits_.sentences), lines));
+  if (together == 1) throw error;
+  limits_.sentences = together / 2;
+  limits_.tokens = std::max<int64_t>(std::min(limits_.tokens, tokens) / 2, 1);
   log::warn("{}: from now on not more than {} lines, of {} tokens, are worked on together", error.what(),
             limits_.sentences, limits_.tokens);
 }
@@ -192,11 +198,11 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
   std::erase_if(order, blank);
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     std::vector<IdPair> pairs;
-    size_t tokens = 0;
+    int64_t tokens = 0;
     for (; end < order.size() && pairs.size() < static_cast<size_t>(limits_.sentences); ++end) {
       const size_t i = order[end];
-      tokens += sources[i].size();
-      if (!pairs.empty() && tokens > static_cast<size_t>(limits_.tokens)) break;
+      if (!pairs.empty() && tokens + std::ssize(sources[i]) > limits_.tokens) break;
+      tokens += std::ssize(sources[i]);
       pairs.push_back({sources[i], translations[i]});
       pairs.back().source.push_back(source_.eos_id());
       pairs.back().target.push_back(target_.eos_id());
@@ -205,7 +211,7 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
     try {
       scores = decoder_.score(pairs);
     } catch (const OutOfMemory& error) {
-      take_fewer(error);
+      take_fewer(error, pairs.size(), tokens);
       end = begin;
       continue;
     }

@@ -64,26 +64,19 @@ int64_t Search::longest() const {
   return longest;
 }
 
-// Where memory does not suffice for the work, what was kept may be what fewer sentences lack.
-template <class Work>
-void Search::in_memory(Work work) try {
-  work();
-} catch (const OutOfMemory&) {
+void Search::release() {
   for (const auto& model : models_) model->release();
   if (device_beams_ != nullptr) device_beams_->release();
   runtime_.release_workspace();
-  throw;
 }
 
 void Search::translate(SourceQueue& queue, const SearchLimits& limits, const SearchDone& done) {
   const PhaseScope phase(runtime_.profile, "search");
-  in_memory([&] {
-    Sentences sentences(queue, options_, limits, models_[0]->config(), longest(), shortlist_);
-    if (device_beams_ != nullptr)
-      search_on_device(sentences, done);
-    else
-      search_on_host(sentences, done);
-  });
+  Sentences sentences(queue, options_, limits, models_[0]->config(), longest(), shortlist_);
+  if (device_beams_ != nullptr)
+    search_on_device(sentences, done);
+  else
+    search_on_host(sentences, done);
 }
 
 void Search::encode(const Sentences::Begun& begun, const Sentences& sentences) {
@@ -178,9 +171,7 @@ std::vector<std::vector<float>> Search::score(std::span<const IdPair> pairs) {
   if (pairs.empty()) return scores;
   const PairInput input = pair_input(pairs);
   std::vector<float> sums(input.target.ids.size());
-  in_memory([&] {
-    for (const auto& model : models_) model->add_scores(input, sums);
-  });
+  for (const auto& model : models_) model->add_scores(input, sums);
   for (size_t s = 0; s < pairs.size(); ++s)
     scores.emplace_back(sums.begin() + input.target.begin[s], sums.begin() + input.target.begin[s + 1]);
   return scores;

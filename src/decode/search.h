@@ -18,7 +18,7 @@ struct IdPair {
 // All of them, one after another.
 PairInput pair_input(std::span<const IdPair> pairs);
 
-// Beam search with one runtime; see Decoder. Memory is kept from call to call, but for one that ends with OutOfMemory.
+// Beam search with one runtime; see Decoder. Memory is kept from call to call, until release().
 class Search {
  public:
   Search(std::span<const Scorer> scorers, Runtime& runtime, const SearchOptions& options, const Shortlist* shortlist);
@@ -28,11 +28,10 @@ class Search {
   std::vector<std::vector<float>> score(std::span<const IdPair> pairs);
   // Tokens, with </s>, that a sentence of either side may have: as many as each model has positions for.
   int64_t longest() const;
+  // Gives back what is kept, the runtime's workspace, too.
+  void release();
 
  private:
-  template <class Work>
-  void in_memory(Work work);
-
   struct BestTokens {  // [rows, k]
     std::vector<float> log_probabilities;
     std::vector<int32_t> ids;

@@ -138,8 +138,9 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
     compute(graph, plan, inputs);
   } else {
     auto& run = run_of(made, graph, inputs);
-    if (run.times++ < kRunsBeforeRecording) {
+    if (run.times < kRunsBeforeRecording) {
       compute(graph, plan, inputs);
+      ++run.times;
     } else {
       if (!run.recording) run.recording = backend_->record([&] { compute(graph, plan, inputs); });
       run.recording->begin();

@@ -70,7 +70,9 @@ void Trainer::load_data() {
   require(!options_.data.train_sets.empty(), "--train-sets is missing (see --help)");
   if (!options_.valid_sets.empty()) validator_ = std::make_unique<Validator>(options_, source_, target_);
   const double start = seconds_now();
-  corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, replicas_->first().pool().size());
+  advise_on_memory("a smaller --shuffle-memory needs less", [&] {
+    corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, replicas_->first().pool().size());
+  });
   const auto& c = corpus_->counts();
   log::info("training data: {} pairs of {}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
             with_commas(c.read), with_commas(c.source_words), with_commas(c.target_words), seconds_now() - start);
@@ -342,7 +344,7 @@ void Trainer::run() {
     train();
   } catch (const OutOfMemory& error) {
     if (!training) throw;
-    throw OutOfMemory(fmt::format("{}; {}", error.what(), last_checkpoint()));
+    throw OutOfMemory(fmt::format("{}; {}", error.what(), last_checkpoint()), error.advised());
   } catch (const std::bad_alloc&) {
     if (!training) throw;
     throw OutOfMemory(fmt::format("out of memory; {}", last_checkpoint()));

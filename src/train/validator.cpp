@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "config/app.h"
 #include "config/threads.h"
 #include "decode/line_translator.h"
 #include "ops/fusion.h"
@@ -18,6 +19,8 @@ Expr loss(Graph& graph, Model& model, const PairInput& input) {
   Leaves leaves(graph, model.parameters, false);
   return model.transformer.loss(leaves, input, &weight, 0);
 }
+
+void advised(const std::function<void()>& body) { advise_on_memory("a smaller --valid-batch-words needs less", body); }
 
 }  // namespace
 
@@ -56,7 +59,7 @@ void Validator::reserve(Runtime& runtime, Model& model) const {
     const PairInput input = pair_input(b);
     Graph graph(runtime, fusion_rules());
     const Expr mean = loss(graph, model, input);
-    graph.reserve({mean, mean.output(1)});
+    advised([&] { graph.reserve({mean, mean.output(1)}); });
   }
 }
 
@@ -68,7 +71,7 @@ double Validator::cross_entropy(Runtime& runtime, Model& model, const std::funct
     const PairInput input = pair_input(b);
     Graph graph(runtime, fusion_rules());
     const Expr mean = loss(graph, model, input);
-    graph.run({mean, mean.output(1)});
+    advised([&] { graph.run({mean, mean.output(1)}); });
     const float* rows = graph.data<float>(mean.output(1));
     for (int64_t i = 0; i < b.target_words(); ++i) sum += rows[i];
     tokens += b.target_words();

@@ -51,8 +51,9 @@ void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, 
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
   }
   kernel<<<blocks, grid.threads, grid.shared, stream>>>(static_cast<Parameters>(arguments)...);
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)
-    refuse_launch(name, cudaGetErrorString(error));
+  const cudaError_t error = cudaGetLastError();
+  if (error == cudaErrorMemoryAllocation) lack_memory(name);  // for its code, which is loaded when it is first called
+  if (error != cudaSuccess) refuse_launch(name, cudaGetErrorString(error));
 #endif
 }
 

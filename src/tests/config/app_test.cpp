@@ -167,19 +167,21 @@ TEST_CASE("exit codes follow the exception", "[config]") {
   CHECK(wrong.err == "nmt-tool: error: impossible\n");
   Tool poor;
   poor.body = [] { throw std::bad_alloc(); };
-  CHECK(poor.call({"--output", "o"}) == 1);
+  CHECK(poor.call({"--output", "o"}) == 2);
   CHECK(poor.err == "nmt-tool: error: out of memory\n");
   for (const bool of_host : {true, false}) {
     Tool advised;
     advised.body = [&] {
-      advise_on_memory("more --devices need less", [&] {
-        if (of_host) throw std::bad_alloc();
-        throw OutOfMemory("out of memory on device 3");
+      advise_on_memory("fewer --chairs need less", [&] {  // said already
+        advise_on_memory("more --devices need less", [&] {
+          if (of_host) throw std::bad_alloc();
+          throw OutOfMemory("out of memory on device 3");
+        });
       });
     };
     CHECK(advised.call({"--output", "o"}) == 2);
-    CHECK(advised.err == (of_host ? "nmt-tool: error: out of memory: more --devices need less\n"
-                                  : "nmt-tool: error: out of memory on device 3: more --devices need less\n"));
+    CHECK(advised.err == (of_host ? "nmt-tool: error: out of memory; more --devices need less\n"
+                                  : "nmt-tool: error: out of memory on device 3; more --devices need less\n"));
   }
   Tool stopped;
   stopped.body = [] { throw Exit{143}; };

@@ -19,6 +19,14 @@ namespace {
 
 using Found = std::vector<std::vector<Hypothesis>>;
 
+Shortlist two_words_each() {
+  const auto vocab = word_vocab();
+  std::vector<int32_t> begins, few;  // source token s may become 2 + (5 s) % 10 or the one behind it
+  for (int32_t s = 0; s <= 12; ++s) begins.push_back(2 * s);
+  for (int32_t s = 0; s < 12; ++s) few.insert(few.end(), {2 + 5 * s % 10, 3 + 5 * s % 10});
+  return Shortlist(*vocab, *vocab, begins, few, {1});
+}
+
 // Few at a time, so that they are begun where others have ended.
 constexpr int64_t kFew = 8;
 
@@ -147,14 +155,19 @@ TEST_CASE("a device repeats its steps, and goes on after a model that gave no pr
 TEST_CASE("a device without memory for a search's sentences translates fewer afterwards") {
   const Variable memory("NMT_EMULATED_MEMORY", "1");
   const auto device = backend_of("0");  // one of its own
-  TestModel here(5), there(5, 12, device);
+  TestModel here(13), there(13, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const SearchOptions options{.beam = 4, .max_extra = 3};
+  const Shortlist two_words = two_words_each();
+  const Shortlist* shortlist = GENERATE(false, true) ? &two_words : nullptr;
   Runtime host(1), runtime(1, DType::kF32, false, device);
-  Decoder expected(on_host, host, options), decoder(on_device, runtime, options);
+  Decoder expected(on_host, host, options, shortlist), decoder(on_device, runtime, options, shortlist);
   const std::vector<std::vector<int32_t>> sources(300, {3, 4, 1});
+  const auto few = std::span(sources).first(2);
+  const Found found = translate(expected, few);
+  check_same(translate(decoder, few), found);
   CHECK_THROWS_AS(translate(decoder, sources, 300), OutOfMemory);
-  check_same(translate(decoder, std::span(sources).first(2)), translate(expected, std::span(sources).first(2)));
+  check_same(translate(decoder, few), found);
 }
 #endif
 
@@ -187,11 +200,7 @@ TEST_CASE("a device keeps to a shortlist as the host does") {
   if (device == nullptr) return;
   TestModel here(13), there(13, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
-  const auto vocab = word_vocab();
-  std::vector<int32_t> begins, few;  // source token s may become 2 + (5 s) % 10 or the one behind it
-  for (int32_t s = 0; s <= 12; ++s) begins.push_back(2 * s);
-  for (int32_t s = 0; s < 12; ++s) few.insert(few.end(), {2 + 5 * s % 10, 3 + 5 * s % 10});
-  const Shortlist shortlist(*vocab, *vocab, begins, few, {1});
+  const Shortlist shortlist = two_words_each();
   const int64_t at_a_time = GENERATE(8, 100);
   const auto sources = random_sources(33, 5);
   const SearchOptions options{.beam = 3, .max_extra = 6, .n_best = true};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "decode/line_translator.h"
 #include "model_fixture.h"
 #include "tests/catch.h"
@@ -67,7 +68,7 @@ TEST_CASE("lines that a device's memory does not suffice for together are worked
   const auto vocab = word_vocab();
   const auto translate = [&](Decoder& by, std::span<const std::string> lines) {
     std::vector<std::string> texts;
-    LineTranslator(by, *vocab, *vocab, {.sentences = 40}, "test").translate(lines, [&](int64_t, auto translations) {
+    LineTranslator(by, *vocab, *vocab, {.sentences = 1000}, "test").translate(lines, [&](int64_t, auto translations) {
       texts.push_back(translations[0].text);
     });
     return texts;
@@ -76,7 +77,16 @@ TEST_CASE("lines that a device's memory does not suffice for together are worked
   std::vector<std::string> lines;
   for (const auto& source : sources) lines.push_back(vocab->decode(source));
   CHECK_THROWS_AS(decoder.translate(sources, {.sentences = 40}, [](size_t, auto) {}), OutOfMemory);
+  const TempFolder folder;
+  log::copy_to_file(folder / "log");
   CHECK(translate(decoder, lines) == translate(expected, lines));
+  std::ifstream warnings(folder / "log");
+  std::string first;
+  std::getline(warnings, first);
+  int64_t tokens = 0;
+  for (const auto& source : sources) tokens += std::ssize(source);
+  CHECK(first.ends_with(
+      fmt::format(": from now on not more than 20 lines, of {} tokens, are worked on together", tokens / 2)));
   LineTranslator translator(decoder, *vocab, *vocab, {.sentences = 40}, "test");
   size_t scored = 0;
   translator.score(lines, lines, [&](int64_t, auto) { ++scored; });

@@ -106,4 +106,22 @@ TEST_CASE("a device that is too small for a training says so before the first up
   CHECK(message.find("MB are needed") != std::string::npos);
   CHECK(!std::filesystem::exists(folder.state_path()));
 }
+
+TEST_CASE("a validation that is too large for its device says what makes it smaller before the first update") {
+  const Variable memory("NMT_EMULATED_MEMORY", "8");
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.devices = {"0"};
+  o.model.dim_ffn = 2560;
+  o.valid_sets = o.data.train_sets;
+  o.valid_batch_words = GENERATE(30, 4000);
+  try {
+    folder.fresh(o, "1u");
+    CHECK(o.valid_batch_words == 30);
+  } catch (const OutOfMemory& error) {
+    CHECK(std::string(error.what()).ends_with("; a smaller --valid-batch-words needs less"));
+    CHECK(!std::filesystem::exists(folder.state_path()));
+    CHECK(o.valid_batch_words == 4000);
+  }
+}
 #endif

@@ -6,10 +6,14 @@
 
 namespace nmt::cuda {
 
-// Error that names the device and what was going on, for what CUDA's runtime reports.
+// Error that names the device and what was going on, for what CUDA's runtime reports: OutOfMemory where it is that.
 inline void check_cuda(cudaError_t error, int device, const char* doing) {
-  if (error != cudaSuccess)
-    fail("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
+  if (error == cudaSuccess) return;
+  const auto what =
+      fmt::format("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
+  if (error != cudaErrorMemoryAllocation) throw Error(what);
+  cudaGetLastError();  // work can go on
+  throw OutOfMemory(what);
 }
 
 // The same of the current device.

@@ -14,6 +14,7 @@ namespace nmt::cuda {
 namespace {
 
 void check_blas(cublasStatus_t status, const char* doing) {
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfMemory(fmt::format("cuBLASLt: {}: out of memory", doing));
   if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt: {}: {}", doing, CublasLt::get().status_string(status));
 }
 
