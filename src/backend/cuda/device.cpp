@@ -16,6 +16,4 @@ DeviceInfo device_info(int index) {
 
 void refuse_launch(const char* kernel, const char* why) { fail("kernel {}: {}", kernel, why); }
 
-void lack_memory(const char* kernel) { throw OutOfMemory(fmt::format("kernel {}: out of memory", kernel)); }
-
 }  // namespace nmt::cuda

@@ -35,7 +35,6 @@ DeviceInfo device_info(int index);
 
 // Throws Error that names the kernel.
 [[noreturn]] void refuse_launch(const char* kernel, const char* why);
-[[noreturn]] void lack_memory(const char* kernel);  // OutOfMemory
 
 // One device, and a stream on it: what is begun on a device is done in that order. Failures of the device are an Error
 // that names what was going on.

@@ -11,6 +11,8 @@
 #else
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+
+#include "backend/cuda/device/check.h"
 #endif
 
 // What every kernel is written with. A kernel is launched by launch(); its shared memory is all dynamic and comes from
@@ -51,9 +53,7 @@ void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, 
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
   }
   kernel<<<blocks, grid.threads, grid.shared, stream>>>(static_cast<Parameters>(arguments)...);
-  const cudaError_t error = cudaGetLastError();
-  if (error == cudaErrorMemoryAllocation) lack_memory(name);  // for its code, which is loaded when it is first called
-  if (error != cudaSuccess) refuse_launch(name, cudaGetErrorString(error));
+  check_cuda(cudaGetLastError(), name);  // memory may not suffice for its code, which is loaded at the first launch
 #endif
 }
 

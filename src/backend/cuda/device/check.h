@@ -2,18 +2,14 @@
 
 #include <cuda_runtime.h>
 
-#include "base/error.h"
-
 namespace nmt::cuda {
 
-// Error that names the device and what was going on, for what CUDA's runtime reports: OutOfMemory where it is that.
+// Throws Error that names the device and what was going on, for what CUDA's runtime reports: OutOfMemory where it is
+// that.
+[[noreturn]] void report(cudaError_t error, int device, const char* doing);
+
 inline void check_cuda(cudaError_t error, int device, const char* doing) {
-  if (error == cudaSuccess) return;
-  const auto what =
-      fmt::format("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
-  if (error != cudaErrorMemoryAllocation) throw Error(what);
-  cudaGetLastError();  // work can go on
-  throw OutOfMemory(what);
+  if (error != cudaSuccess) report(error, device, doing);
 }
 
 // The same of the current device.
@@ -21,7 +17,7 @@ inline void check_cuda(cudaError_t error, const char* doing) {
   if (error == cudaSuccess) return;
   int device = 0;
   cudaGetDevice(&device);
-  check_cuda(error, device, doing);
+  report(error, device, doing);
 }
 
 // That cudaMallocAsync takes the device's memory from.

@@ -7,8 +7,18 @@
 #include "backend/cuda/device/check.h"
 #include "backend/cuda/device/code.h"
 #include "backend/cuda/unsuitable_device.h"
+#include "base/error.h"
 
 namespace nmt::cuda {
+
+void report(cudaError_t error, int device, const char* doing) {
+  const auto what =
+      fmt::format("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
+  if (error != cudaErrorMemoryAllocation) throw Error(what);
+  cudaGetLastError();  // work can go on
+  throw OutOfMemory(what);
+}
+
 namespace {
 
 void use(int device) { check_cuda(cudaSetDevice(device), device, "choosing the device"); }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "backend/cuda/device/check.h"
 #include "backend/cuda/device/cublas.h"
 #include "base/error.h"
 #include "base/math.h"
@@ -14,7 +15,7 @@ namespace nmt::cuda {
 namespace {
 
 void check_blas(cublasStatus_t status, const char* doing) {
-  if (status == CUBLAS_STATUS_ALLOC_FAILED) throw OutOfMemory(fmt::format("cuBLASLt: {}: out of memory", doing));
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) check_cuda(cudaErrorMemoryAllocation, doing);
   if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt: {}: {}", doing, CublasLt::get().status_string(status));
 }
 

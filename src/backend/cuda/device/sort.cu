@@ -1,5 +1,6 @@
 #include <cub/device/device_radix_sort.cuh>
 
+#include "backend/cuda/device/check.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/vectors.cuh"
 
@@ -17,7 +18,7 @@ void sort(Stream s, int64_t rows, const int32_t* ids, const int32_t* count, void
           int32_t* sorted_ids, int32_t* order) {
   const cudaError_t status = cub::DeviceRadixSort::SortPairs(temporary, bytes, ids, sorted_ids, count, order,
                                                              static_cast<int>(rows), 0, 32, s);
-  if (status != cudaSuccess) refuse_launch("sort_rows", cudaGetErrorString(status));
+  check_cuda(status, "sort_rows");
 }
 
 }  // namespace
