@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cmath>
 #include <fstream>
+#include <functional>
 
 #include <malloc.h>
 
@@ -52,6 +53,66 @@ constexpr int kFewUpdates = 20;  // of an epoch: the last batch, which is not fu
 
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+struct EpochCount {
+  int64_t updates = 0, tokens = 0;  // target tokens
+  double flops = 0;
+  Batch largest;
+};
+
+// Without training on it.
+EpochCount count_epoch(BatchStream stream, int optimizer_delay, const std::function<double(const Batch&)>& flops) {
+  EpochCount epoch;
+  const auto size = [](const Batch& b) { return b.source_words() + b.target_words(); };
+  int in_update = 0;
+  for (bool ended = false; !ended;) {
+    TrainingBatch next = stream.next();
+    epoch.tokens += next.batch.target_words();
+    epoch.flops += flops(next.batch);
+    ended = next.ends_epoch();
+    if (++in_update == optimizer_delay || ended) {
+      ++epoch.updates;
+      in_update = 0;
+    }
+    if (size(next.batch) > size(epoch.largest)) epoch.largest = std::move(next.batch);
+  }
+  return epoch;
+}
+
+// Target tokens until the first end that is reached, at so many a second; negative: there is no end.
+double tokens_until_end(std::span<const Amount> ends, const EpochCount& epoch, double rate) {
+  const auto tokens = static_cast<double>(epoch.tokens);
+  double until_end = -1;
+  for (const Amount& end : ends) {
+    if (end.count <= 0) continue;
+    const double per_unit = end.unit == Amount::Unit::kUpdates  ? tokens / static_cast<double>(epoch.updates)
+                            : end.unit == Amount::Unit::kEpochs ? tokens
+                            : end.unit == Amount::Unit::kTokens ? 1
+                                                                : rate;
+    const double needed = end.count * per_unit;
+    if (until_end < 0 || needed < until_end) until_end = needed;
+  }
+  return until_end;
+}
+
+void print_cost(const TrainOptions& options, const EpochCount& epoch, double rate, double tokens_until_end) {
+  const double per_token = epoch.flops / static_cast<double>(epoch.tokens);
+  fmt::print("cost: {:.3e} FLOP a target token, {:.3e} an update, {:.3e} an epoch; here {:.2f} TFLOP/s\n", per_token,
+             epoch.flops / static_cast<double>(epoch.updates), epoch.flops, per_token * rate * 1e-12);
+  if (tokens_until_end < 0) return;
+  const double cost = per_token * tokens_until_end;
+  fmt::print("cost to --after {}: {:.2e} FLOP, counted op by op\n", options.after, cost);
+  if (epoch.updates < kFewUpdates)
+    log::warn("the text makes only {} batches, of which the last is not full: a longer one costs more an update",
+              epoch.updates);
+  const auto task = std::ranges::find(tasks(), options.task, &Task::name);
+  if (task == tasks().end() || task->paper_hours == 0) return;
+  const double estimate = task->paper_hours * 3600 * kPaperDevices * kPaperRate;
+  fmt::print(
+      "the paper's estimate: {:.2e} FLOP, {:g} hours x {} devices x {:g} TFLOP/s sustained: what they could have "
+      "computed in that time, of which the count is {:.0f}%\n",
+      estimate, task->paper_hours, kPaperDevices, kPaperRate * 1e-12, 100 * cost / estimate);
+}
+
 }  // namespace
 
 // The gradient's norm of each layer's sub-layers and of the embeddings.
@@ -84,41 +145,24 @@ void Trainer::dry_run() {
   load_data();
   start();
   replicas_->start(*moments_, {});
-  const int64_t n = model_->parameters.size();
-  BatchStream stream(corpus_, options_.data, options_.seed);
-  int64_t updates = 0, in_update = 0, tokens = 0;
-  double flops = 0;  // of an epoch
-  Batch largest;
-  const auto size = [](const Batch& b) { return b.source_words() + b.target_words(); };
-  for (bool ended = false; !ended;) {
-    TrainingBatch next = stream.next();
-    tokens += next.batch.target_words();
-    if (options_.cost) flops += replicas_->flops(next.batch);
-    ended = next.ends_epoch();
-    if (++in_update == options_.optimizer_delay || ended) {
-      ++updates;
-      in_update = 0;
-    }
-    if (size(next.batch) > size(largest)) largest = std::move(next.batch);
-  }
-
+  const EpochCount epoch = count_epoch(BatchStream(corpus_, options_.data, options_.seed), options_.optimizer_delay,
+                                       [&](const Batch& batch) { return options_.cost ? replicas_->flops(batch) : 0; });
   const Runtime& runtime = replicas_->first();
-  const int64_t heap = allocated();
+  const int64_t heap = allocated(), n = model_->parameters.size();
   reserve();
   UpdateRule still = update_rule(options_, 1);
   still.rate = 0;
   // The largest batch is run once to warm up, and again for time.
   double seconds = 0;
   Step step;
-  step.tokens = largest.target_words();
+  step.tokens = epoch.largest.target_words();
   for (int pass = 0; pass < 2; ++pass) {
     const double start = seconds_now();
-    accumulate({largest}, step);
+    accumulate({epoch.largest}, step);
     replicas_->update(still);
     replicas_->outcome();
     seconds = seconds_now() - start;
   }
-  const double rate = static_cast<double>(step.tokens) / seconds;
   fmt::print("parameters: {}\n", with_commas(n));
   fmt::print(
       "memory: parameters, gradients and optimizer {:.1f} MB, packed matrices {:.1f} MB, workspace {:.1f} MB, "
@@ -126,41 +170,14 @@ void Trainer::dry_run() {
       megabytes(n * (moments_->smoothed.empty() ? 16 : 20)), megabytes(runtime.packed_bytes()),
       megabytes(runtime.arena_bytes()), megabytes(scratch_since(heap, runtime)));
   if (!replicas_->on_host()) fmt::print("memory of a device: {:.1f} MB for tensors\n", megabytes(replicas_->peak()));
-  fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", largest.sentences(), largest.source_words(),
-             largest.target_words());
-  fmt::print("epoch: {} updates, {} target tokens\n", with_commas(updates), with_commas(tokens));
+  fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", epoch.largest.sentences(),
+             epoch.largest.source_words(), epoch.largest.target_words());
+  fmt::print("epoch: {} updates, {} target tokens\n", with_commas(epoch.updates), with_commas(epoch.tokens));
+  const double rate = static_cast<double>(step.tokens) / seconds, until_end = tokens_until_end(ends_, epoch, rate);
   fmt::print("speed: {:.0f} target tokens/s, {} an epoch\n", rate,
-             hours_minutes_seconds(static_cast<double>(tokens) / rate));
-  double total = -1;  // target tokens until the first end that is reached
-  for (const Amount& end : ends_) {
-    if (end.count <= 0) continue;
-    const double per_unit = end.unit == Amount::Unit::kUpdates
-                                ? static_cast<double>(tokens) / static_cast<double>(updates)
-                            : end.unit == Amount::Unit::kEpochs ? static_cast<double>(tokens)
-                            : end.unit == Amount::Unit::kTokens ? 1
-                                                                : rate;
-    const double needed = end.count * per_unit;
-    if (total < 0 || needed < total) total = needed;
-  }
-  if (total >= 0) fmt::print("time to --after {}: {}\n", options_.after, hours_minutes_seconds(total / rate));
-  if (!options_.cost) return;
-  const double per_token = flops / static_cast<double>(tokens), sustained = per_token * rate;
-  fmt::print("cost: {:.3e} FLOP a target token, {:.3e} an update, {:.3e} an epoch; here {:.2f} TFLOP/s\n", per_token,
-             flops / static_cast<double>(updates), flops, sustained * 1e-12);
-  if (total < 0) return;
-  const double cost = per_token * total;
-  fmt::print("cost to --after {}: {:.2e} FLOP, counted op by op\n", options_.after, cost);
-  if (updates < kFewUpdates)
-    log::warn("the text makes only {} batches, of which the last is not full: a longer one costs more an update",
-              updates);
-  if (const auto task = std::ranges::find(tasks(), options_.task, &Task::name);
-      task != tasks().end() && task->paper_hours > 0) {
-    const double estimate = task->paper_hours * 3600 * kPaperDevices * kPaperRate;
-    fmt::print(
-        "the paper's estimate: {:.2e} FLOP, {:g} hours x {} devices x {:g} TFLOP/s sustained: what they could have "
-        "computed in that time, of which the count is {:.0f}%\n",
-        estimate, task->paper_hours, kPaperDevices, kPaperRate * 1e-12, 100 * cost / estimate);
-  }
+             hours_minutes_seconds(static_cast<double>(epoch.tokens) / rate));
+  if (until_end >= 0) fmt::print("time to --after {}: {}\n", options_.after, hours_minutes_seconds(until_end / rate));
+  if (options_.cost) print_cost(options_, epoch, rate, until_end);
 }
 
 void Trainer::dump_plan() {
