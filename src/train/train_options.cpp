@@ -12,6 +12,29 @@
 #include "train/valid_metrics.h"
 
 namespace nmt {
+namespace {
+
+// --mini-batch-words sets two options, but for one that was given by what counts more.
+void settle_batch_words(Options& o, DataOptions& data) {
+  const DataOptions usual;
+  const int64_t words = data.mini_batch_words;
+  if (words == 0) return;
+  const auto source_of = [&](const char* name) {
+    const Option* option = o.find(name);
+    return option->given() ? option->source() : INT_MAX;
+  };
+  const int both = source_of("mini-batch-words");
+  const int source = source_of("batch-source-words"), target = source_of("batch-target-words");
+  require((source != both || data.batch_source_words == usual.batch_source_words) &&
+              (target != both || data.batch_target_words == usual.batch_target_words),
+          "--mini-batch-words sets --batch-source-words and --batch-target-words: give either it or them");
+  const bool own_source = source < both, own_target = target < both;
+  if (!own_source) data.batch_source_words = own_target ? words : usual.batch_source_words;
+  if (!own_target) data.batch_target_words = own_source ? words : usual.batch_target_words;
+  if (own_source || own_target) data.mini_batch_words = 0;
+}
+
+}  // namespace
 
 void TrainOptions::declare(Options& o) {
   const auto amount = [](std::string name) { return [name](const std::string& text) { Amount::parse(name, text); }; };
@@ -92,26 +115,6 @@ void TrainOptions::declare(Options& o) {
   o.add("dry-run", dry_run, "Print parameters, memory, updates of an epoch and the estimated time, and end");
   o.add("dump-plan", dump_plan, "Print the plan of the first update as a table, and end");
   o.add("profile", profile, "Print where the time went, by phase and by op, at the end");
-}
-
-// --mini-batch-words sets two options, but for one that was given by what counts more.
-static void settle_batch_words(Options& o, DataOptions& data) {
-  const DataOptions usual;
-  const int64_t words = data.mini_batch_words;
-  if (words == 0) return;
-  const auto source_of = [&](const char* name) {
-    const Option* option = o.find(name);
-    return option->given() ? option->source() : INT_MAX;
-  };
-  const int both = source_of("mini-batch-words");
-  const int source = source_of("batch-source-words"), target = source_of("batch-target-words");
-  require((source != both || data.batch_source_words == usual.batch_source_words) &&
-              (target != both || data.batch_target_words == usual.batch_target_words),
-          "--mini-batch-words sets --batch-source-words and --batch-target-words: give either it or them");
-  const bool own_source = source < both, own_target = target < both;
-  if (!own_source) data.batch_source_words = own_target ? words : usual.batch_source_words;
-  if (!own_target) data.batch_target_words = own_source ? words : usual.batch_target_words;
-  if (own_source || own_target) data.mini_batch_words = 0;
 }
 
 void TrainOptions::apply_task(Options& o) {

@@ -31,7 +31,7 @@ class Communicator {
   virtual void all_reduce(double* data, int64_t count) = 0;
 
   // By any thread: one of the devices has failed and will not come. None waits for others any longer, and the calls of
-  // all are Errors. The end of the first of them is the same to the others.
+  // all are Errors. The destructor of the first that ends does it, too.
   virtual void abort() = 0;
 
  protected:

@@ -210,12 +210,7 @@ TEST_CASE("a device that fails is named, with what it did and the last checkpoin
   for (const int64_t launches : {1, 300}) {
     INFO("kernel " << launches << " fails");
     cuda::emulation::fail_launch(launches);
-    std::string message;
-    try {
-      folder.further(o, "100u");
-    } catch (const Error& error) {
-      message = error.what();
-    }
+    const std::string message = complaint_of<Error>([&] { folder.further(o, "100u"); });
     CHECK(message.find("emulated device") != std::string::npos);
     CHECK(message.find("the kernel fails, as it was told to") != std::string::npos);
     CHECK(message.find("the last good checkpoint is " + folder.state_path() + ", of update ") != std::string::npos);
@@ -389,12 +384,7 @@ TEST_CASE("a model whose loss is no number is not saved over an earlier one, nor
   o.save_freq = "1u";
   o.disp_freq = "1u";
   o.log_json = folder / "log.json";
-  std::string message;
-  try {
-    folder.fresh(o, "50u");
-  } catch (const Error& error) {
-    message = error.what();
-  }
+  const std::string message = complaint_of<Error>([&] { folder.fresh(o, "50u"); });
   const int64_t updates = folder.state().at("updates");
   CHECK(message == fmt::format("4 updates in a row were skipped; the last good checkpoint is {}, of update {}",
                                folder.state_path(), updates));
