@@ -9,6 +9,7 @@ function read_validation(line, metric, l,   now) {
   if (!index(line, "\"kind\":\"validation\"") || !index(line, "\"metric\":\"" metric "\"")) return
   now = number_of("update", line)
   while (values[l] > 0 && update[l, values[l]] >= now) --values[l]  # a training that went on from an earlier update
+  if (index(line, "\"value\":null")) return  # of a model that broke down
   update[l, ++values[l]] = now
   value[l, values[l]] = number_of("value", line)
 }

@@ -41,6 +41,8 @@ fails "early stopping of nothing" train --early-stopping 3
 fails "translations of nothing" train --valid-translation-output translations
 fails "metrics of nothing" train --valid-metrics bleu
 fails "a beam of nothing" train --beam-size 6
+fails "a beam that finds nothing" train --valid-sets data/dev.en data/dev.de --beam-size 6
+fails "a penalty of nothing" train --valid-sets data/dev.en data/dev.de --valid-metrics cross-entropy perplexity --alpha 1
 fails "two limits of a batch" train --mini-batch-words 500 --batch-target-words 400
 fails "two ends" train --dry-run --dump-plan
 fails "a profile of no training" train --dry-run --profile

@@ -22,7 +22,8 @@ struct AverageOptions {
     options.add("model", model,
                 "With --last: the model PREFIX.safetensors, whose checkpoints are"
                 " PREFIX.iterN.safetensors or PREFIX.epochN.safetensors");
-    options.add("kind", kind, "With --last: which checkpoints, where both kinds exist").choices({"iter", "epoch"});
+    options.add("kind", kind, "With --last: which checkpoints, where both kinds exist")
+        .choices({nmt::TrainingFiles::kUpdate, nmt::TrainingFiles::kEpoch});
     options.add("weights", weights,
                 "One positive number for each file, in the order of the files"
                 " (--last: oldest first); after the files on the command line");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -29,6 +30,14 @@ class OutOfMemory : public Error {
  private:
   bool advised_;
 };
+
+// body(), where containers that lack memory throw OutOfMemory, too.
+template <class Body>
+decltype(auto) with_out_of_memory(Body&& body) try {
+  return body();
+} catch (const std::bad_alloc&) {
+  throw OutOfMemory("out of memory");
+}
 
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {

@@ -8,6 +8,9 @@ namespace nmt {
 // Well-formed UTF-8 by the Unicode standard (table 3-7): no overlong forms, surrogates or values past U+10FFFF.
 bool is_valid_utf8(std::string_view text);
 
+// Whether a byte of UTF-8 is a character's first.
+inline bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
+
 // Each maximal malformed part becomes U+FFFD (Unicode standard, section 3.9); valid text is returned unchanged.
 std::string repair_utf8(std::string_view text);
 

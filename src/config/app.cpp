@@ -163,9 +163,11 @@ int App::main(int argc, char** argv) {
   cli.get_formatter()->column_width(34);
   cli.set_version_flag("--version", version_text(name_));
   try {
-    CommandLine line(*this, cli);
-    cli.parse(guarded(argc, argv));
-    line.run();
+    with_out_of_memory([&] {
+      CommandLine line(*this, cli);
+      cli.parse(guarded(argc, argv));
+      line.run();
+    });
     if (std::fflush(stdout) != 0) fail("cannot write standard output");
     return 0;
   } catch (const CLI::Success& help) {
@@ -184,9 +186,6 @@ int App::main(int argc, char** argv) {
   } catch (const OutOfMemory& error) {
     report(error.what());
     return 2;
-  } catch (const std::bad_alloc&) {
-    report("out of memory");
-    return 2;
   } catch (const std::exception& error) {
     report(error.what());
     return 1;
@@ -194,12 +193,10 @@ int App::main(int argc, char** argv) {
 }
 
 void advise_on_memory(const std::string& advice, const std::function<void()>& body) try {
-  body();
+  with_out_of_memory(body);
 } catch (const OutOfMemory& error) {
   if (error.advised()) throw;
   throw OutOfMemory(fmt::format("{}; {}", error.what(), advice), true);
-} catch (const std::bad_alloc&) {
-  throw OutOfMemory(fmt::format("out of memory; {}", advice), true);
 }
 
 }  // namespace nmt

@@ -83,8 +83,8 @@ class Options {
   void end_source();
   // Throws UserError for a value that no line of a configuration can hold.
   void require_lines() const;
-  // The values of all options as read_config reads them, but for those that no line can hold, and as comments automatic
-  // ones that are not given.
+  // The values of all options as read_config reads them (but for those that require_lines() refuses), and as comments
+  // automatic ones that are not given.
   std::string dump() const;
 
  private:

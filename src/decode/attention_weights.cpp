@@ -1,18 +1,21 @@
 #include "decode/attention_weights.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
+#include <numeric>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "ops/fusion.h"
+#include "text/batch.h"
 
 namespace nmt {
 namespace {
 
 // Tokens of a side that are packed together: weights between sentences are computed, too, and are all 0.
-constexpr size_t kTokens = 256;
+constexpr int64_t kTokens = 256;
 
 // The weights of one kind by layer, [heads, queries, keys] of all sentences.
 struct Layers {
@@ -115,14 +118,14 @@ void write_weights(std::string& text, const AttentionWeights& weights, bool caus
 
 void read_attention(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> pairs, AttentionKinds kinds,
                     const AttentionDone& done) {
-  for (size_t begin = 0, end = 0; begin < pairs.size(); begin = end) {
-    for (size_t sources = 0, targets = 0; end < pairs.size(); ++end) {
-      sources += pairs[end].source.size();
-      targets += pairs[end].target.size();
-      if (end > begin && std::max(sources, targets) > kTokens) break;
-    }
+  std::vector<PairLength> lengths;  // without </s>
+  for (const IdPair& pair : pairs)
+    lengths.push_back(
+        {static_cast<int32_t>(std::ssize(pair.source)) - 1, static_cast<int32_t>(std::ssize(pair.target)) - 1});
+  std::vector<uint32_t> in_order(pairs.size());
+  std::iota(in_order.begin(), in_order.end(), 0u);
+  for (const auto& [begin, end] : cut_batches(lengths, in_order, {INT_MAX, kTokens, kTokens}))
     read_batch(scorer, runtime, pairs.subspan(begin, end - begin), kinds, done);
-  }
 }
 
 std::string attention_json(const IdPair& pair, const PairAttention& attention, const Vocab& source, const Vocab& target,

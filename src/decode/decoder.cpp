@@ -54,7 +54,7 @@ std::unique_ptr<Decoder::Apart> Decoder::worker(size_t i) const {
 // Where memory does not suffice for the work, what was kept may be what fewer sentences lack.
 template <class Work>
 auto Decoder::in_memory(Work work) try {
-  return work();
+  return with_out_of_memory(work);
 } catch (const OutOfMemory&) {
   together_.release();
   for (const auto& worker : apart_) worker->search.release();

@@ -48,8 +48,8 @@ void LineLimits::declare(Options& o) {
         usual("Lines read ahead and sorted by length; fewer where no more are there yet", &Usual::lines))
       .range(0, 1e7);
   o.add("max-length", max_length,
-        fmt::format("Source tokens of a line; what is longer, or longer than {} KiB, is cut there, with a warning "
-                    "(nmt-train skips such pairs)",
+        fmt::format("Source tokens of a line, and tokens of a translation that is given; what is longer, or longer "
+                    "than {} KiB, is cut there, with a warning (nmt-train skips such pairs)",
                     Vocab::kLongestLine >> 10))
       .range(1, 1e6);
 }
@@ -146,12 +146,16 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     line_of.push_back(i);
   }
   std::vector<bool> is_done;
+  bool sink_failed = false;  // which fewer lines would not mend: a part may be written
   const auto done = [&](size_t s, const std::vector<Hypothesis>& best) {
+    if (sink_failed) return;  // in another thread
     if (meanwhile) meanwhile();
     std::vector<Translation> made;
     totals_.target_tokens += static_cast<int64_t>(best.front().ids.size());
     for (const Hypothesis& hypothesis : best) made.push_back(translation(sources[s], hypothesis));
+    sink_failed = true;
     results.put(line_of[s], std::move(made));
+    sink_failed = false;
     is_done[s] = true;
   };
   const auto keep_rest = [&](auto& of_sources) {
@@ -163,6 +167,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     try {
       return decoder_.translate(sources, limits_, done, words);
     } catch (const OutOfMemory& error) {
+      if (sink_failed) throw;
       keep_rest(sources);
       keep_rest(line_of);
       if (!words.empty()) keep_rest(words);

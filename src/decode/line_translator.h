@@ -15,7 +15,7 @@ namespace nmt {
 struct LineLimits {
   int sentences = 0, words = 0;  // words: source tokens
   int lines = 0;                 // read ahead and sorted by length
-  int max_length = 1000;         // source tokens of a line; what is longer is cut there, with a warning
+  int max_length = 1000;         // tokens of a line, or of a given translation; the rest is cut off, with a warning
 
   void declare(Options& options);
   // What suits the host, or a device, stands in for zeros.

@@ -33,7 +33,8 @@ class Host : public Backend {
   std::string name() const override { return "cpu"; }
   void* allocate(size_t bytes) override {
     void* memory = std::aligned_alloc(64, static_cast<size_t>(round_up(static_cast<int64_t>(bytes), 64)));
-    if (memory == nullptr && bytes > 0) throw OutOfMemory(fmt::format("out of memory: {} MB are needed", bytes >> 20));
+    if (memory == nullptr && bytes > 0)
+      throw OutOfMemory(fmt::format("out of memory: {} MB are needed", divide_up(bytes, size_t{1} << 20)));
     return memory;
   }
   void free(void* memory) override { std::free(memory); }

@@ -26,7 +26,7 @@ class Backend {
   virtual bool on_host() const = 0;
   virtual std::string name() const = 0;  // "cpu", or the device's number and name
 
-  // Memory for tensors. Error, with the number of bytes, where it does not suffice.
+  // Memory for tensors. OutOfMemory, with how much, where it does not suffice.
   virtual void* allocate(size_t bytes) = 0;
   virtual void free(void* memory) = 0;
   // Bytes of a device's memory that this program has taken: now, and the most there were. On the host 0.

@@ -30,6 +30,12 @@ bool is_whole(const std::string& path) {
   }
 }
 
+void remove(const std::string& path) {
+  std::error_code failed;
+  fs::remove(path, failed);
+  if (failed) fail("cannot remove {}: {}", path, failed.message());
+}
+
 }  // namespace
 
 TrainingFiles::TrainingFiles(const std::string& model) {
@@ -66,8 +72,8 @@ std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind
 }
 
 std::vector<TrainingFiles::Numbered> TrainingFiles::find_all() const {
-  auto models = find("iter");
-  std::ranges::move(find("epoch"), std::back_inserter(models));
+  auto models = find(kUpdate);
+  std::ranges::move(find(kEpoch), std::back_inserter(models));
   return models;
 }
 
@@ -75,14 +81,14 @@ std::vector<std::string> TrainingFiles::last(const std::string& kind, int count)
   const auto of_kind = [&](const std::string& k) {
     return kind.empty() || kind == k ? find(k) : std::vector<Numbered>();
   };
-  const auto iterations = of_kind("iter"), epochs = of_kind("epoch");
+  const auto iterations = of_kind(kUpdate), epochs = of_kind(kEpoch);
   require(iterations.empty() || epochs.empty(),
           "beside {}{} lie checkpoints by update and by epoch: choose with --kind iter or --kind epoch", prefix_,
           kSuffix);
   const auto& files = epochs.empty() ? iterations : epochs;
   const auto wanted = static_cast<size_t>(count);
   require(files.size() >= wanted, "beside {}{} lie {} checkpoints {}.{}N{}, --last asks for {}", prefix_, kSuffix,
-          files.size(), prefix_, kind.empty() ? (epochs.empty() ? "iter" : "epoch") : kind, kSuffix, count);
+          files.size(), prefix_, kind.empty() ? (epochs.empty() ? kUpdate : kEpoch) : kind, kSuffix, count);
   std::vector<std::string> paths;
   for (size_t i = files.size() - wanted; i < files.size(); ++i) paths.push_back(files[i].path);
   return paths;
@@ -105,11 +111,16 @@ std::vector<std::string> TrainingFiles::remove_old(const std::string& kind, int 
   }
   // Without a whole file there is nothing better than what is there.
   if (!safe) return {};
-  for (const auto& path : removed) {
-    std::error_code failed;
-    fs::remove(path, failed);
-    if (failed) fail("cannot remove {}: {}", path, failed.message());
-  }
+  for (const auto& path : removed) remove(path);
+  return removed;
+}
+
+std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t epochs) const {
+  std::vector<std::string> removed;
+  for (const auto& [kind, last] : {std::pair(kUpdate, updates), std::pair(kEpoch, epochs)})
+    for (const auto& file : find(kind))
+      if (file.number > last) removed.push_back(file.path);
+  for (const auto& path : removed) remove(path);
   return removed;
 }
 

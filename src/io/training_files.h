@@ -6,10 +6,11 @@
 
 namespace nmt {
 
-// The files of a training, beside its model PREFIX.safetensors. Numbered models are PREFIX.KINDnumber.safetensors of
-// the kinds "iter" (updates) and "epoch".
+// The files of a training, beside its model PREFIX.safetensors. Numbered models are PREFIX.KINDnumber.safetensors.
 class TrainingFiles {
  public:
+  static inline const std::string kUpdate = "iter", kEpoch = "epoch";  // the kinds
+
   struct Numbered {
     int64_t number;
     std::string path;
@@ -31,6 +32,8 @@ class TrainingFiles {
   // Removes all models of a kind but the `keep` (at least 1) of highest number; returns what it removed. If none of
   // those that stay is a whole file (a disk lost their data), the newest whole one stays as well.
   std::vector<std::string> remove_old(const std::string& kind, int keep) const;
+  // Removes the models of higher numbers than these; returns what it removed. Throws Error where it cannot.
+  std::vector<std::string> remove_later(int64_t updates, int64_t epochs) const;
   // Removes what runs that were killed left half written: files of AtomicFile's ending .tmp.PID, where PID is no
   // process.
   void remove_leftovers() const;

@@ -67,8 +67,8 @@ void Columns::backward(Backprop& b) const {
 }
 
 void Columns::cpu(const Launch& l) const {
-  const int64_t width = l.in[0].shape().dim(-1), rows = width == 0 ? 0 : l.in[0].elements() / width;
-  for (int64_t r = 0; r < rows; ++r) copy(l.out[0], r * count, l.in[0], r * width + first, count);
+  const int64_t width = l.in[0].shape().dim(-1);
+  for (int64_t r = 0; r < l.in[0].shape().rows(); ++r) copy(l.out[0], r * count, l.in[0], r * width + first, count);
 }
 
 std::vector<Spec> PadColumns::infer(std::span<const Spec> in) const {
@@ -81,9 +81,9 @@ std::vector<Spec> PadColumns::infer(std::span<const Spec> in) const {
 void PadColumns::backward(Backprop& b) const { b.add(0, columns(b.gradient(), first, b.input(0).shape().dim(-1))); }
 
 void PadColumns::cpu(const Launch& l) const {
-  const int64_t count = l.in[0].shape().dim(-1), rows = width == 0 ? 0 : l.out[0].elements() / width;
+  const int64_t count = l.in[0].shape().dim(-1);
   std::fill_n(l.out[0].as<std::byte>(), l.out[0].spec.bytes(), std::byte{0});
-  for (int64_t r = 0; r < rows; ++r) copy(l.out[0], r * width + first, l.in[0], r * count, count);
+  for (int64_t r = 0; r < l.out[0].shape().rows(); ++r) copy(l.out[0], r * width + first, l.in[0], r * count, count);
 }
 
 std::vector<Spec> SplitHeads::infer(std::span<const Spec> in) const {

@@ -8,14 +8,12 @@ namespace {
 
 int bytes_of_element(const Tensor& x) { return static_cast<int>(size_of(x.dtype())); }
 
-int64_t rows_of(const Tensor& x, int64_t width) { return width == 0 ? 0 : x.elements() / width; }
-
 }  // namespace
 
 void Columns::cuda(const Launch& l) const {
   const Tensor &x = l.in[0], &y = l.out[0];
   const int64_t width = x.shape().dim(-1);
-  cuda::copy_columns(CudaBackend::of(l).stream(), bytes_of_element(x), rows_of(x, width), count, x.data, width, first,
+  cuda::copy_columns(CudaBackend::of(l).stream(), bytes_of_element(x), x.shape().rows(), count, x.data, width, first,
                      y.data, count, 0);
 }
 
@@ -24,7 +22,7 @@ void PadColumns::cuda(const Launch& l) const {
   const int64_t count = x.shape().dim(-1);
   auto& backend = CudaBackend::of(l);
   backend.zero(y.data, static_cast<size_t>(y.spec.bytes()));
-  cuda::copy_columns(backend.stream(), bytes_of_element(x), rows_of(y, width), count, x.data, count, 0, y.data, width,
+  cuda::copy_columns(backend.stream(), bytes_of_element(x), y.shape().rows(), count, x.data, count, 0, y.data, width,
                      first);
 }
 

@@ -43,8 +43,7 @@ void append_tree(std::string& text, const Tree& tree) {
 }  // namespace
 
 size_t column_of(std::string_view line, size_t offset) {
-  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-  return 1 + static_cast<size_t>(std::ranges::count_if(line.substr(0, offset), begins));
+  return 1 + static_cast<size_t>(std::ranges::count_if(line.substr(0, offset), begins_character));
 }
 
 std::string Tree::text() const {

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/utf8.h"
 #include "text/vocab_types.h"
 
 namespace nmt {
@@ -36,7 +37,7 @@ std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::str
 Vocab::LineIds Vocab::encode_line(std::string_view line) const {
   if (line.size() <= kLongestLine) return {encode(line), true};
   size_t end = kLongestLine;
-  while (end > 0 && (line[end] & 0xC0) == 0x80) --end;  // to a character's first byte
+  while (end > 0 && !begins_character(line[end])) --end;
   return {encode(line.substr(0, end)), false};
 }
 

@@ -11,8 +11,6 @@ namespace {
 
 constexpr int kMaxCharacters = 200;
 
-bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
-
 bool continues_word(std::string_view piece) {
   return piece.starts_with(WordPieceVocab::kContinues) && piece.size() > WordPieceVocab::kContinues.size();
 }

@@ -134,6 +134,11 @@ void TrainOptions::apply_task(Options& o) {
   }
 }
 
+bool TrainOptions::validates_by(bool translations) const {
+  return std::ranges::any_of(valid_metrics,
+                             [&](const auto& name) { return valid_metric(name).translates == translations; });
+}
+
 void TrainOptions::validate() const {
   const auto is_beta = [](double beta) { return beta >= 0 && static_cast<float>(beta) < 1; };
   require(adam.size() == 3 && is_beta(adam[0]) && is_beta(adam[1]) && adam[2] >= 1e-30 && adam[2] <= 1,
@@ -169,6 +174,10 @@ void TrainOptions::validate() const {
       {"alpha", searches && alpha != usual_training.alpha}};
   for (const auto& [name, is_set] : of_validation)
     require(!is_set || !trains() || !valid_sets.empty(), "--{} needs --valid-sets", name);
+  for (const auto& [name, is_set] : {of_validation[5], of_validation[6]})
+    require(!is_set || !trains() || translates(),
+            "--{} is for translations: no metric of --valid-metrics needs them, nor does --valid-translation-output",
+            name);
   require(!dry_run || !dump_plan, "--dry-run and --dump-plan each end the program: give one of them");
   require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
   require(log_file.empty() || log_json.empty() || !same_file(log_file, log_json),

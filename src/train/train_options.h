@@ -56,6 +56,8 @@ struct TrainOptions {
   bool list_devices = false, dry_run = false, cost = false, dump_plan = false, profile = false;
 
   bool trains() const { return !dry_run && !dump_plan; }
+  bool validates_by(bool translations) const;  // whether a metric is of translations, or of the cross-entropy
+  bool translates() const { return validates_by(true) || !valid_output.empty(); }
 
   void declare(Options& options);
   // Fills in the task's recipe, and a parser's search, where an option was not given; and what --mini-batch-words sets.

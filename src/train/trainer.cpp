@@ -109,7 +109,11 @@ void Trainer::resume(const std::string& checkpoint) try {
   user_error("{} (use --restart to begin anew)", error.what());
 }
 
-void Trainer::start() {
+void Trainer::initialise() {
+  state_.seed = options_.seed;
+  state_.depth_scaling = options_.depth_scaling ? 1 : 0;
+  state_.corpus = corpus_->fingerprint();
+  state_.batching = batching();
   model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
   moments_->start_smoothing(model_->parameters.values());
 }
@@ -122,12 +126,12 @@ void Trainer::start_or_resume() {
     if (const auto earlier = files_.find_all(); !options_.restart && !earlier.empty())
       user_error("{} is of an earlier training, but there is no {} to go on with: --restart removes such models",
                  earlier.front().path, checkpoint);
-    state_.seed = options_.seed;
-    state_.depth_scaling = options_.depth_scaling ? 1 : 0;
-    state_.corpus = corpus_->fingerprint();
-    state_.batching = batching();
-    start();
+    initialise();
   }
+  prepare();
+}
+
+void Trainer::prepare() {
   if (validator_) state_.validation = validator_->fingerprint();
   state_.loss_scale.start(scales_loss());
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
@@ -286,7 +290,7 @@ void Trainer::save(bool numbered) {
   const auto served = served_values();
   if (numbered) {
     const bool by_epoch = saves_by_epoch();
-    const std::string kind = by_epoch ? "epoch" : "iter";
+    const std::string& kind = by_epoch ? TrainingFiles::kEpoch : TrainingFiles::kUpdate;
     model_->save(files_.numbered(kind, by_epoch ? state_.progress.epochs : state_.progress.updates), served);
     if (options_.keep_last > 0) files_.remove_old(kind, options_.keep_last);
   }
@@ -326,28 +330,26 @@ void Trainer::run() {
   replicas_->first().profile.times_ops = options_.profile;
   load_data();
   bool training = false;
-  try {
+  const auto begin_and_train = [&] {
     start_or_resume();
     const Batch largest = reserve();
     if (!replicas_->on_host())
       log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
                 replicas_->used() >> 20, largest.source_words(), largest.target_words());
-    // A disk that is too small for a checkpoint is known now. Models that an earlier run left, or a first save that was
-    // killed, would be taken for this run's: their numbers may be higher.
-    if (state_.progress.updates == 0) {
-      write_state();
-      for (const auto& file : files_.find_all()) std::filesystem::remove(file.path);
-    }
+    if (state_.progress.updates == 0) write_state();  // a disk that is too small for it is known now
+    // Models that an earlier run left, or a save that was killed, would be taken for this run's last.
+    for (const auto& path : files_.remove_later(state_.progress.updates, state_.progress.epochs))
+      log::info("removed {}, which {} does not know of", path, files_.state());
     training = true;
     // Before this there is nothing to save.
     take_signals({SIGTERM, SIGINT, SIGHUP, SIGXCPU}, on_signal);
     train();
+  };
+  try {
+    with_out_of_memory(begin_and_train);
   } catch (const OutOfMemory& error) {
     if (!training) throw;
     throw OutOfMemory(fmt::format("{}; {}", error.what(), last_checkpoint()), error.advised());
-  } catch (const std::bad_alloc&) {
-    if (!training) throw;
-    throw OutOfMemory(fmt::format("out of memory; {}", last_checkpoint()));
   } catch (const Error& error) {
     if (!training && dynamic_cast<const UserError*>(&error)) throw;  // of the options; while training, nothing is
     fail("{}; {}", error.what(), last_checkpoint());

@@ -21,8 +21,9 @@
 namespace nmt {
 
 // The training loop: batches, updates, validation, checkpoints. Whatever happens to the process, the next run goes on
-// from PREFIX.state and gives the bits of a run that was never stopped, files and costs in the log included. Files,
-// PREFIX being the model's path without .safetensors:
+// from PREFIX.state and gives the bits of a run that was never stopped, files and costs in the log included (which
+// numbered models there are depends on the clock where --save-freq is a time). Files, PREFIX being the model's path
+// without .safetensors:
 //   PREFIX.safetensors              the model after the last save
 //   PREFIX.iterN.safetensors        the model at update N (PREFIX.epochN, after epoch N, where saves are by epoch)
 //   PREFIX.best-METRIC.safetensors  the best model by a metric of validation
@@ -49,8 +50,9 @@ class Trainer {
 
   void train();
   void load_data();
-  void start();  // a new model
+  void initialise();  // a new model
   void start_or_resume();
+  void prepare();   // devices and batches, to go on from the model and the state
   Batch reserve();  // the workspace of the largest batch, a bound of those that may come
   void resume(const std::string& checkpoint);
   uint64_t batching() const;

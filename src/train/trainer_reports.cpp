@@ -102,7 +102,7 @@ void print_cost(const TrainOptions& options, const EpochCount& epoch, double rat
   const double cost = per_token * tokens_until_end;
   fmt::print("cost to --after {}: {:.2e} FLOP, counted op by op\n", options.after, cost);
   if (epoch.updates < kFewUpdates)
-    log::warn("the text makes only {} batches, of which the last is not full: a longer one costs more an update",
+    log::warn("the text makes only {} updates, of which the last is not full: a longer one costs more an update",
               epoch.updates);
   const auto task = std::ranges::find(tasks(), options.task, &Task::name);
   if (task == tasks().end() || task->paper_hours == 0) return;
@@ -143,7 +143,7 @@ void Trainer::report_epoch() {
 
 void Trainer::dry_run() {
   load_data();
-  start();
+  initialise();
   replicas_->start(*moments_, {});
   const EpochCount epoch = count_epoch(BatchStream(corpus_, options_.data, options_.seed), options_.optimizer_delay,
                                        [&](const Batch& batch) { return options_.cost ? replicas_->flops(batch) : 0; });
@@ -182,7 +182,8 @@ void Trainer::dry_run() {
 
 void Trainer::dump_plan() {
   load_data();
-  start_or_resume();
+  initialise();
+  prepare();
   Runtime& runtime = replicas_->first();
   runtime.profile.times_ops = true;
   Step step;

@@ -36,7 +36,9 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
 }
 
 uint64_t Validator::fingerprint() const {
-  uint64_t hash = hash64(fmt::format("{} {}", options_.beam_size, options_.alpha));
+  const TrainOptions usual;
+  const TrainOptions& search = options_.translates() ? options_ : usual;
+  uint64_t hash = hash64(fmt::format("{} {}", search.beam_size, search.alpha));
   for (const auto* side : {&text_.source, &text_.target})
     for (const auto& line : *side) hash = hash64(line, hash);
   return std::max<uint64_t>(hash, 1);
@@ -48,13 +50,8 @@ std::string Validator::output_path(int64_t update) const {
   return path;
 }
 
-bool Validator::wants(bool translations) const {
-  return std::ranges::any_of(options_.valid_metrics,
-                             [&](const auto& name) { return valid_metric(name).translates == translations; });
-}
-
 void Validator::reserve(Runtime& runtime, Model& model) const {
-  if (!wants(false)) return;
+  if (!options_.validates_by(false)) return;
   for (const Batch& b : text_.batches) {
     const PairInput input = pair_input(b);
     Graph graph(runtime, fusion_rules());
@@ -100,8 +97,8 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
 std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model, int64_t update,
                                                  const std::function<void()>& meanwhile) const {
   Measured measured;
-  if (wants(false)) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
-  if (wants(true) || !options_.valid_output.empty()) {
+  if (options_.validates_by(false)) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
+  if (options_.translates()) {
     measured.translations = translate(runtime, model, meanwhile);
     measured.references = text_.target;
     measured.sources = text_.source;

@@ -33,11 +33,10 @@ class Validator {
   std::map<std::string, double> measure(Runtime& runtime, Model& model, int64_t update,
                                         const std::function<void()>& meanwhile) const;
 
-  // Of the text and the search, never 0: values of one fingerprint can be compared.
+  // Of the text and, where it is translated, the search; never 0: values of one fingerprint can be compared.
   uint64_t fingerprint() const;
 
  private:
-  bool wants(bool translations) const;  // whether a metric is of translations, or of the loss
   double cross_entropy(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const;
   std::vector<std::string> translate(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const;
   std::string output_path(int64_t update) const;

@@ -54,7 +54,7 @@ class Device {
   Stream stream() const { return stream_; }
   const DeviceInfo& info() const { return info_; }
 
-  // Device memory, 256-byte aligned; Error with the number of bytes where it does not suffice. Freed in stream order.
+  // Device memory, 256-byte aligned; OutOfMemory, with how much, where it does not suffice. Freed in stream order.
   void* allocate(size_t bytes);
   void free(void* memory);
   int64_t used() const;  // bytes that this program has taken of the device's memory

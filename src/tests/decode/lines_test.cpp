@@ -56,6 +56,27 @@ TEST_CASE("every line has its translation, in order, whatever the batches") {
     if (f.vocab->encode(lines[i]).empty()) CHECK(alone[i].empty());
 }
 
+TEST_CASE("lines that the host's memory does not suffice for together are worked on by fewer, a sink's own want ends") {
+  Fixture f;
+  std::vector<std::string> lines;
+  for (const auto& source : random_sources(30, 5, 4)) lines.push_back(f.vocab->decode(source));
+  const auto expected = f.translate(lines, {});
+  LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.sentences = 1000}, "test");
+  const int fails_at = GENERATE(0, 7, 20);
+  int calls = 0;
+  const auto fail = [&] {
+    if (calls++ == fails_at) throw std::bad_alloc();
+  };
+  std::vector<std::string> found;
+  const auto take = [&](int64_t, std::span<const Translation> translations) { found.push_back(translations[0].text); };
+  translator.translate(lines, take, fail);
+  CHECK(found == expected);
+  CHECK(calls == static_cast<int>(lines.size()) + 1);
+  calls = 0;
+  CHECK_THROWS_AS(translator.translate(lines, [&](int64_t, auto) { fail(); }), OutOfMemory);
+  CHECK(calls == fails_at + 1);
+}
+
 #ifdef NMT_CUDA_EMULATION
 TEST_CASE("lines that a device's memory does not suffice for together are worked on by fewer") {
   const testing::Variable memory("NMT_EMULATED_MEMORY", "1");

@@ -463,3 +463,42 @@ TEST_CASE("what a killed run left half written is removed, and nothing else") {
   for (const auto& name : leftovers) CHECK(!std::filesystem::exists(folder / name));
   for (const auto& name : others) CHECK(std::filesystem::exists(folder / name));
 }
+
+TEST_CASE("a model of a later update than the checkpoint's, as of a save that was killed, does not stay") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.save_freq = "2u";
+  o.keep_last = 2;
+  folder.fresh(o, "4u");
+  std::filesystem::copy_file(folder / "m.iter4.safetensors", folder / "m.iter7.safetensors");
+  folder.further(o, "8u");
+  CHECK(!std::filesystem::exists(folder / "m.iter4.safetensors"));
+  CHECK(std::filesystem::exists(folder / "m.iter6.safetensors"));
+  CHECK(!std::filesystem::exists(folder / "m.iter7.safetensors"));
+  CHECK(std::filesystem::exists(folder / "m.iter8.safetensors"));
+}
+
+TEST_CASE("which model is best is found anew where validation changes, not where a search does that nothing needs") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.valid_sets = o.data.train_sets;
+  o.valid_freq = "2u";
+  o.valid_metrics = {"cross-entropy"};
+  const bool translates = GENERATE(false, true);
+  if (translates) o.valid_output = folder / "translations";
+  folder.fresh(o, "2u");
+  folder.change([](nlohmann::json& state, Tensors&) { state["best"]["cross-entropy"] = 0.5; });
+  o.beam_size = 2;
+  folder.further(o, "4u");
+  CHECK((folder.state()["best"]["cross-entropy"] == 0.5) != translates);
+}
+
+TEST_CASE("the plan of the first update is shown whatever a training left") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  folder.fresh(o, "2u");
+  o.seed = 2;
+  o.dump_plan = true;
+  CHECK_NOTHROW(Trainer(o, "").dump_plan());
+  CHECK(folder.state()["updates"] == 2);
+}
