@@ -21,38 +21,17 @@ import sentencepiece
 from ctranslate2.specs import common_spec, transformer_spec
 
 
-KNOWN = {"dim-emb", "transformer-dim-ffn", "transformer-heads", "transformer-dim-key", "transformer-dim-value", "enc-depth",
-         "dec-depth", "tied-embeddings-all", "tied-embeddings", "transformer-norm", "transformer-ffn-activation",
-         "transformer-dropout", "transformer-dropout-attention", "transformer-dropout-ffn", "source-vocab-size",
-         "target-vocab-size", "eos-id", "source-eos-id", "transformer-attention", "transformer-attention-window",
-         "transformer-encoder-layer", "transformer-decoder-layer", "transformer-kernel-width",
-         "transformer-train-position-embeddings", "transformer-max-positions"}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "reference"))
+from files import InputError, read_safetensors  # noqa: E402
+from transformer import TINY, positional_encoding  # noqa: E402
 
-
-def read_safetensors(path):
-    """Metadata and tensors by name: float32, int32 or bytes."""
-    data = pathlib.Path(path).read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    metadata = header.pop("__metadata__")
-    types = {"F32": np.float32, "I32": np.int32, "U8": np.uint8}
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        tensors[name] = np.frombuffer(data[begin:end], types[entry["dtype"]]).reshape(entry["shape"])
-    return metadata, tensors
-
-
-def sinusoids(rows, width):
-    """Section 3.5 of "Attention Is All You Need"."""
-    angles = np.arange(rows)[:, None] / 10000.0 ** (2 * (np.arange(width) // 2) / width)
-    return np.where(np.arange(width) % 2 == 0, np.sin(angles), np.cos(angles)).astype(np.float32)
+KNOWN = {*TINY, "source-eos-id"}
 
 
 def vocabulary_map(path, pieces, eos):
     """The shortlist in CTranslate2's words: a line for each source piece, its candidates after a tab; without a source
     piece, what is always there. A piece is its own candidate, as the vocabulary is shared."""
-    lists = read_safetensors(path)[1]
+    lists = read_safetensors(path)[0]
     likely = [lists["ids"][begin:end] for begin, end in zip(lists["begin"], lists["begin"][1:])]
     if len(likely) != len(pieces):
         sys.exit(f"{path} was made for another vocabulary")
@@ -68,7 +47,7 @@ def main():
     parser.add_argument("--shortlist", help="of nmt-vocab, for this model's vocabulary")
     parser.add_argument("--longest", type=int, default=1024, help="positions that the folder holds, where they are not learned")
     args = parser.parse_args()
-    metadata, tensors = read_safetensors(args.model)
+    tensors, metadata = read_safetensors(args.model)
     config = json.loads(metadata["nmt.config"])
     if unknown := set(config) - KNOWN:
         sys.exit(f"the model has what this conversion does not know: {', '.join(sorted(unknown))}")
@@ -121,7 +100,8 @@ def main():
     for side, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
         side.scale_embeddings = True
         side.position_encodings.encodings = (
-            tensors[f"{name}.position_embedding.weight"] if learned else sinusoids(args.longest, width))
+            tensors[f"{name}.position_embedding.weight"] if learned
+            else positional_encoding(args.longest, width).astype(np.float32))
         for i, layer in enumerate(side.layer):
             attention(layer.self_attention, f"{name}.{i}.self_attention")
             if name == "decoder":
@@ -153,4 +133,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except InputError as error:
+        sys.exit(f"to_ctranslate2.py: error: {error}")

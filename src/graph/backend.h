@@ -29,6 +29,7 @@ class Backend {
   // Memory for tensors. OutOfMemory, with how much, where it does not suffice.
   virtual void* allocate(size_t bytes) = 0;
   virtual void free(void* memory) = 0;
+  virtual void give_back() {}  // what was freed, where it was kept
   // Bytes of a device's memory that this program has taken: now, and the most there were. On the host 0.
   virtual int64_t used() const = 0;
   virtual int64_t peak() const = 0;

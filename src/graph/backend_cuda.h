@@ -23,6 +23,7 @@ class CudaBackend : public Backend {
   std::string name() const override;
   void* allocate(size_t bytes) override;
   void free(void* memory) override;
+  void give_back() override { device_.give_back(); }
   int64_t used() const override { return device_.used(); }
   int64_t peak() const override { return device_.peak(); }
   void upload(void* to, const void* from, size_t bytes) override { device_.upload(to, from, bytes); }

@@ -1,6 +1,6 @@
 // Backends by their names, in builds with CUDA and without.
 #include <algorithm>
-#include <tuple>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -62,13 +62,16 @@ std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>
     backends.push_back(backend_of(device));
   }
 #ifdef NMT_HAVE_CUDA
-  const auto kind = [](const std::shared_ptr<Backend>& backend) {
-    const auto& info = static_cast<CudaBackend&>(*backend).device().info();
-    return std::tuple(info.major, info.minor, info.memory >> 30);
+  const auto of_one_kind = [](const std::shared_ptr<Backend>& a, const std::shared_ptr<Backend>& b) {
+    const auto& one = static_cast<CudaBackend&>(*a).device().info();
+    const auto& other = static_cast<CudaBackend&>(*b).device().info();
+    // Some of a device's memory may be out of use.
+    return one.major == other.major && one.minor == other.minor &&
+           std::abs(one.memory - other.memory) <= one.memory / 16;
   };
   // Each gets as much to do as the others, so that all would wait for the slowest.
   for (const auto& backend : backends)
-    require(devices.size() == 1 || kind(backend) == kind(backends.front()),
+    require(devices.size() == 1 || of_one_kind(backends.front(), backend),
             "--devices: {} and {} are of different kinds, and would wait for each other", backends.front()->name(),
             backend->name());
 #endif

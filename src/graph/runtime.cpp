@@ -97,6 +97,8 @@ void Runtime::take_inputs(size_t bytes) {
 void Runtime::release_workspace() {
   arena_ = {};
   inputs_ = {};
+  for (const auto& [hash, planned] : plans_) planned->runs.clear();
+  backend_->give_back();
 }
 
 void Runtime::reserve(const Graph& graph, std::span<const Expr> outputs) {

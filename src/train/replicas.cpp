@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "config/app.h"
 #include "config/threads.h"
 #include "ops/fusion.h"
 #include "train/pair_input.h"
@@ -77,9 +78,11 @@ void Replicas::each(const std::function<void(Replica&, size_t)>& work) {
 }
 
 void Replicas::start(Moments& moments, const Update& last) {
-  for (size_t rank = 0; rank < replicas_.size(); ++rank)
-    replicas_[rank]->optimizer = std::make_unique<Optimizer>(replicas_[rank]->runtime.backend(), moments,
-                                                             begin_of(rank), begin_of(rank + 1), last);
+  advise_on_memory(kAdvice, [&] {
+    for (size_t rank = 0; rank < replicas_.size(); ++rank)
+      replicas_[rank]->optimizer = std::make_unique<Optimizer>(replicas_[rank]->runtime.backend(), moments,
+                                                               begin_of(rank), begin_of(rank + 1), last);
+  });
   upload_values();
 }
 
@@ -173,6 +176,7 @@ Update Replicas::outcome() {
 }
 
 double Replicas::gradient_norm(int64_t begin, int64_t n) {
+  synchronize();
   double squares = 0;
   for (size_t rank = 0; rank < replicas_.size(); ++rank) {
     const int64_t from = std::max(begin, begin_of(rank)), to = std::min(begin + n, begin_of(rank + 1));
@@ -184,7 +188,13 @@ double Replicas::gradient_norm(int64_t begin, int64_t n) {
   return std::sqrt(squares);
 }
 
+// Where one waits for all of them, a device that fails is noticed, and lets the others go on.
+void Replicas::synchronize() {
+  each([](Replica& replica, size_t) { replica.runtime.backend()->synchronize(); });
+}
+
 void Replicas::upload_values() {
+  synchronize();
   for (const auto& replica : replicas_) {
     replica->parameters->value_buffer().upload();
     replica->runtime.parameters_changed();
@@ -192,6 +202,7 @@ void Replicas::upload_values() {
 }
 
 void Replicas::download() {
+  synchronize();
   model_.parameters.value_buffer().download();
   for (const auto& replica : replicas_) replica->optimizer->download();
 }

@@ -22,6 +22,10 @@ namespace nmt {
 // several devices an update is that of one device, up to rounding and to other dropout masks.
 class Replicas {
  public:
+  // Where memory does not suffice for a model's parameters, gradients and moments.
+  static constexpr const char* kAdvice =
+      "a smaller model needs less (--dim-emb, --transformer-dim-ffn, --enc-depth, --dec-depth)";
+
   // Takes memory for the model's parameters and gradients. UserError for devices that cannot be used together.
   Replicas(const TrainOptions& options, Model& model);
 
@@ -72,6 +76,7 @@ class Replicas {
 
   Expr loss(Replica& replica, Graph& graph, const PairInput& input, const float* weight) const;
   void each(const std::function<void(Replica& replica, size_t rank)>& work);
+  void synchronize();                   // waits for all that was begun
   int64_t begin_of(size_t rank) const;  // of its share of the parameters
 
   const TrainOptions& options_;

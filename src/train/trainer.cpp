@@ -57,8 +57,10 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   model_->source_vocabulary = source_->bytes();
   model_->target_vocabulary = target_->bytes();
   model_->shared_vocabulary = source_ == target_;
-  replicas_ = std::make_unique<Replicas>(options_, *model_);
-  moments_ = std::make_unique<Moments>(model_->parameters.size(), options_.exponential_smoothing > 0);
+  advise_on_memory(Replicas::kAdvice, [&] {
+    replicas_ = std::make_unique<Replicas>(options_, *model_);
+    moments_ = std::make_unique<Moments>(model_->parameters.size(), options_.exponential_smoothing > 0);
+  });
 }
 
 std::span<const float> Trainer::served_values() {

@@ -57,6 +57,8 @@ class Device {
   // Device memory, 256-byte aligned; OutOfMemory, with how much, where it does not suffice. Freed in stream order.
   void* allocate(size_t bytes);
   void free(void* memory);
+  // What was freed stays with the process, but after this: then all of CUDA can take it.
+  void give_back();
   int64_t used() const;  // bytes that this program has taken of the device's memory
   int64_t peak() const;  // the most that it had at a time
 

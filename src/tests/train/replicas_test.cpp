@@ -102,6 +102,16 @@ TEST_CASE("a device that is too small for a training says so before the first up
   CHECK(!std::filesystem::exists(folder.state_path()));
 }
 
+TEST_CASE("a model that is too large for its device is said to be that, whatever of it lacks memory first") {
+  const Variable memory("NMT_EMULATED_MEMORY", "8");
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.devices = {"0"};
+  o.model.dim_ffn = GENERATE(5000, 8000, 20000);
+  const std::string message = complaint_of<OutOfMemory>([&] { folder.fresh(o, "1u"); });
+  CHECK(message.ends_with("; a smaller model needs less (--dim-emb, --transformer-dim-ffn, --enc-depth, --dec-depth)"));
+}
+
 TEST_CASE("a validation that is too large for its device says what makes it smaller before the first update") {
   const Variable memory("NMT_EMULATED_MEMORY", "8");
   const TrainingFolder folder;

@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 
+#include "backend/cuda/device/check.h"
 #include "backend/cuda/device/code.h"
 
 namespace nmt::cuda {
@@ -11,9 +12,14 @@ __global__ void nothing() {}
 
 bool has_code() {
   cudaFuncAttributes attributes;
-  const bool found = cudaFuncGetAttributes(&attributes, nothing) == cudaSuccess;
-  cudaGetLastError();  // it is dealt with
-  return found;
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, nothing);
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
+      error == cudaErrorUnsupportedPtxVersion) {
+    cudaGetLastError();  // it is dealt with
+    return false;
+  }
+  check_cuda(error, "looking for its code");
+  return true;
 }
 
 }  // namespace nmt::cuda

@@ -14,9 +14,9 @@ namespace nmt::cuda {
 void report(cudaError_t error, int device, const char* doing) {
   const auto what =
       fmt::format("CUDA: device {}: {}: {} ({})", device, doing, cudaGetErrorString(error), cudaGetErrorName(error));
-  if (error != cudaErrorMemoryAllocation) throw Error(what);
-  cudaGetLastError();  // work can go on
-  throw OutOfMemory(what);
+  cudaGetLastError();  // or the next launch would report it again
+  if (error == cudaErrorMemoryAllocation) throw OutOfMemory(what);
+  throw Error(what);
 }
 
 namespace {
@@ -146,7 +146,7 @@ class RecordedGraph : public Recording {
   cudaGraphExec_t graph_;
 };
 
-constexpr size_t kLargestStaged = 64 << 20;  // more goes directly: pinned memory is scarce
+constexpr size_t kLargestStaged = 8 << 20;  // more goes directly: pinned memory is scarce
 
 }  // namespace
 
@@ -178,6 +178,9 @@ Device::Device(int index) : index_(index), info_(device_info(index)) {
         fmt::format("device {} ({}, compute capability {}.{}): {}", index, info_.name, info_.major, info_.minor, why));
   };
   if (info_.major < 8) unsuitable("nmt needs compute capability 8.0 or newer");
+  int has_pools = 0;
+  check_cuda(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, index), "asking for memory pools");
+  if (has_pools == 0) unsuitable("it takes no memory in the order of a stream (cudaMallocAsync)");
   if (!has_code())
     unsuitable(fmt::format("this nmt holds no code for it; build with -DCMAKE_CUDA_ARCHITECTURES={}{}", info_.major,
                            info_.minor));
@@ -206,8 +209,7 @@ void* Device::allocate(size_t bytes) {
   // What was freed last may still be in use, and what the pool keeps too small.
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    synchronize();
-    check_cuda(cudaMemPoolTrimTo(memory_pool(index_), 0), "giving back memory");
+    give_back();
     error = cudaMallocAsync(&memory, bytes, stream_);
   }
   if (error == cudaErrorMemoryAllocation) {
@@ -225,6 +227,11 @@ void Device::free(void* memory) {
   if (memory == nullptr) return;
   cudaSetDevice(index_);
   cudaFreeAsync(memory, stream_);  // an error would be an earlier one's, which is reported where it is noticed
+}
+
+void Device::give_back() {
+  synchronize();
+  check_cuda(cudaMemPoolTrimTo(memory_pool(index_), 0), "giving back memory");
 }
 
 namespace {
@@ -291,6 +298,7 @@ std::unique_ptr<Recording> Device::record(const std::function<void()>& work) {
   } catch (...) {
     cudaStreamEndCapture(stream_, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();  // what made the recording invalid is thrown
     throw;
   }
   check_cuda(cudaStreamEndCapture(stream_, &graph), "recording kernels");

@@ -92,6 +92,16 @@ int64_t common_size(int64_t x) {
   return round_up(x, step);
 }
 
+// Whether cuBLASLt says that there is no such product, or not by this algorithm; any other failure is thrown: another
+// way of computing it would hide what is wrong, and make results depend on how much memory is free.
+bool is_refused(cublasStatus_t status) {
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+      status == CUBLAS_STATUS_ARCH_MISMATCH)
+    return true;
+  check_blas(status, "a product");
+  return false;
+}
+
 }  // namespace
 
 struct Products::Implementation {
@@ -124,7 +134,7 @@ struct Products::Implementation {
     int count = 0;
     const cublasStatus_t status = lt.heuristic(handle, d.operation, d.b, d.a, d.y, d.y, preference, 1, &found, &count);
     lt.destroy_preference(preference);
-    if (status != CUBLAS_STATUS_SUCCESS || count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return std::nullopt;
+    if (is_refused(status) || count == 0 || is_refused(found.state)) return std::nullopt;
     return found.algo;
   }
 
@@ -185,8 +195,8 @@ const char* Products::begin(const Product& p, const void* a, const void* b, void
   };
   cublasStatus_t status = multiply_by(i.algorithm(p, alignments, tf32));
   // What suits a size need not suit its neighbours.
-  if (status != CUBLAS_STATUS_SUCCESS) status = multiply_by(i.exact_algorithm(p, alignments, tf32));
-  return status == CUBLAS_STATUS_SUCCESS ? nullptr : CublasLt::get().status_string(status);
+  if (is_refused(status)) status = multiply_by(i.exact_algorithm(p, alignments, tf32));
+  return is_refused(status) ? CublasLt::get().status_string(status) : nullptr;
 }
 
 }  // namespace nmt::cuda

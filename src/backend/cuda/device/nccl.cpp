@@ -35,6 +35,13 @@ struct Nccl {
   static Nccl load() {
     const Library library(fmt::format("libnccl.so.{}", NCCL_MAJOR), "several devices need NCCL");
     Nccl n{};
+    // From then on threads can abort connections (NVIDIA/nccl, issue 992).
+    decltype(&ncclGetVersion) version = nullptr;
+    library.find("ncclGetVersion", version);
+    int is = 0;
+    if (version(&is) != ncclSuccess || is < NCCL_VERSION(2, 19, 1))
+      throw UnsuitableDevice(
+          fmt::format("several devices need NCCL 2.19.1 or newer, not {}.{}.{}", is / 10000, is / 100 % 100, is % 100));
     library.find("ncclGetErrorString", n.error_string);
     library.find("ncclCommInitAll", n.init_all);
     library.find("ncclCommAbort", n.abort);
@@ -159,7 +166,7 @@ class NcclCommunicator : public Communicator {
 
 std::vector<std::unique_ptr<Communicator>> Communicator::connect(std::span<Device* const> devices) {
   // So that calls only begin, and no host waits in one for another.
-  ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", 1);
   // Sums in the switches between GPUs differ from run to run (NVIDIA/nccl, issue 1497).
   ::setenv("NCCL_NVLS_ENABLE", "0", 0);
   share_memory(devices);

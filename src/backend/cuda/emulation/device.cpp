@@ -87,6 +87,8 @@ void Device::free(void* memory) {
   if (memory != nullptr) allocations().free(*this, memory);
 }
 
+void Device::give_back() { synchronize(); }
+
 void Device::prepare_uploads(size_t) {}
 
 int64_t Device::used() const { return allocations().used(index_); }
