@@ -1,20 +1,21 @@
-// What mma.cuh says of fragments, in the emulation.
-#ifdef NMT_CUDA_EMULATION
-#include "backend/cuda/mma.cuh"
-
+// What mma.cuh says of fragments.
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <random>
 #include <vector>
 
+#include "tests/catch.h"
+#include "tests/cuda/array_testing.h"
+#include "tests/cuda/mma_kernels.h"
+#ifdef NMT_CUDA_EMULATION
+#include "backend/cuda/mma.cuh"
 #include "base/error.h"
 #include "base/philox.h"
-#include "tests/catch.h"
+#endif
 
 using namespace nmt;
-using namespace nmt::cuda;
-using Catch::Matchers::Contains;
+using namespace nmt::testing;
 
 namespace {
 
@@ -30,53 +31,97 @@ Half half_of(float x) {
   return {static_cast<uint16_t>((x < 0 ? 0x8000 : 0) | ((exponent + 14) << 10) | (fraction - 1024))};
 }
 
-unsigned pair(uint16_t lower, uint16_t upper) { return lower | static_cast<unsigned>(upper) << 16; }
+uint16_t bf16_of(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); }  // that it can hold
 
-// One warp: d += a b, all row-major, element by element as the PTX manual numbers those of a fragment.
-__global__ void multiply(bool half, const uint16_t* a, const uint16_t* b, float* d) {
-  const int group = static_cast<int>(threadIdx.x) >> 2, in_group = static_cast<int>(threadIdx.x) % 4;
-  uint16_t as[8], bs[4];
-  for (int i = 0; i < 8; ++i) {
-    const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
-    const int column = in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
-    as[i] = a[row * kK + column];
-  }
-  for (int i = 0; i < 4; ++i) {
-    const int row = in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0);
-    bs[i] = b[row * kN + group];
-  }
-  const auto place = [&](int i) { return (i < 2 ? group : group + 8) * kN + in_group * 2 + (i & 1); };
-  float ds[4];
-  for (int i = 0; i < 4; ++i) ds[i] = d[place(i)];
-  const unsigned a_words[4] = {pair(as[0], as[1]), pair(as[2], as[3]), pair(as[4], as[5]), pair(as[6], as[7])};
-  const unsigned b_words[2] = {pair(bs[0], bs[1]), pair(bs[2], bs[3])};
-  if (half)
-    mma_16x8x16<F16>(ds, a_words, b_words);
-  else
-    mma_16x8x16<Bf16>(ds, a_words, b_words);
-  for (int i = 0; i < 4; ++i) d[place(i)] = ds[i];
+std::vector<float> small_numbers(size_t n, unsigned seed) {  // both types hold them
+  std::mt19937 random(seed);
+  std::vector<float> x(n);
+  for (float& v : x) v = (static_cast<float>(random() % 255) - 127) * std::ldexp(1.f, -static_cast<int>(random() % 8));
+  return x;
 }
 
-// The same by copies to shared memory and ldmatrix; b and d are 16 wide.
-__global__ void multiply_shared(const uint16_t* a, const uint16_t* b, float* d) {
-  const int lane = static_cast<int>(threadIdx.x), group = lane / 4, in_group = lane % 4;
-  auto* as = shared_memory<uint16_t>();
-  uint16_t* bs = as + 256;
-  cp_async_16(as + lane * 8, a + lane * 8);
-  cp_async_commit();
-  cp_async_16(bs + lane * 8, b + lane * 8);
-  cp_async_commit();
-  cp_async_wait<0>();
-  __syncwarp();
-  unsigned am[4], bm[4];
-  ldmatrix_x4(am, as + lane % 16 * 16 + lane / 16 * 8);
-  ldmatrix_x4_trans(bm, bs + lane % 16 * 16 + lane / 16 * 8);
-  for (int right = 0; right < 2; ++right) {
-    float ds[4]{};
-    mma_16x8x16<Bf16>(ds, am, {bm[2 * right], bm[2 * right + 1]});
-    for (int i = 0; i < 4; ++i) d[(group + i / 2 * 8) * 16 + right * 8 + in_group * 2 + i % 2] = ds[i];
+std::vector<uint16_t> bits_of(bool half, const std::vector<float>& x) {
+  std::vector<uint16_t> bits;
+  for (const float v : x) bits.push_back(half ? half_of(v).bits : bf16_of(v));
+  return bits;
+}
+
+// Each element against a product in float64, of n columns.
+void check_product(int n, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& before,
+                   const std::vector<float>& after) {
+  for (int row = 0; row < kM; ++row)
+    for (int column = 0; column < n; ++column) {
+      double sum = before[row * n + column], sizes = std::abs(sum);
+      for (int k = 0; k < kK; ++k) {
+        const double product = static_cast<double>(a[row * kK + k]) * b[k * n + column];
+        sum += product;
+        sizes += std::abs(product);
+      }
+      INFO("row " << row << ", column " << column);
+      REQUIRE(std::abs(after[row * n + column] - sum) <= sizes * 1e-6);
+    }
+}
+
+std::vector<float> product_of_fragments(cuda::Device& device, bool half, const std::vector<float>& a,
+                                        const std::vector<float>& b, const std::vector<float>& d) {
+  return in_any_order(device, [&](OnDevice& on) {
+    auto result = d;
+    float* const at = on(result);
+    multiply_fragments(on.stream(), half, on(bits_of(half, a)), on(bits_of(half, b)), at);
+    on.read(at, result);
+    return result;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("mma: products of fragments", "[mma]") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  const bool half = GENERATE(false, true);
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    const auto a = small_numbers(kM * kK, seed), b = small_numbers(kK * kN, seed + 100);
+    const auto d = small_numbers(kM * kN, seed + 200);
+    check_product(kN, a, b, d, product_of_fragments(*device, half, a, b, d));
   }
 }
+
+TEST_CASE("mma: one element at a time", "[mma]") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  for (int k = 0; k < kK; ++k)
+    for (int row = 0; row < kM; ++row) {
+      std::vector<float> a(kM * kK), b(kK * kN);
+      a[static_cast<size_t>(row * kK + k)] = 2;
+      for (int column = 0; column < kN; ++column)
+        b[static_cast<size_t>(k * kN + column)] = static_cast<float>(column + 1);
+      const auto d = product_of_fragments(*device, false, a, b, std::vector<float>(kM * kN));
+      for (int i = 0; i < kM * kN; ++i)
+        REQUIRE(d[static_cast<size_t>(i)] == (i / kN == row ? 2 * static_cast<float>(i % kN + 1) : 0));
+    }
+}
+
+TEST_CASE("mma: matrices from shared memory", "[mma]") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    const auto a = small_numbers(kM * kK, seed), b = small_numbers(kK * 16, seed + 100);
+    const std::vector<float> zeros(kM * 16);
+    check_product(16, a, b, zeros, in_any_order(*device, [&](OnDevice& on) {
+                    auto result = zeros;
+                    float* const at = on(result);
+                    multiply_from_shared(on.stream(), on(bits_of(false, a)), on(bits_of(false, b)), at);
+                    on.read(at, result);
+                    return result;
+                  }));
+  }
+}
+
+#ifdef NMT_CUDA_EMULATION
+using namespace nmt::cuda;
+using Catch::Matchers::Contains;
+
+namespace {
 
 // y: what lies in shared memory after begins and waits.
 __global__ void copy_groups(const uint32_t* x, uint32_t* y) {
@@ -108,75 +153,7 @@ __global__ void wrong_use(Wrong wrong, const float* x) {
   if (wrong == Wrong::kSource) cp_async_16(room, x + 1);
 }
 
-std::vector<float> small_numbers(size_t n, unsigned seed) {  // both types hold them
-  std::mt19937 random(seed);
-  std::vector<float> x(n);
-  for (float& v : x) v = (static_cast<float>(random() % 255) - 127) * std::ldexp(1.f, -static_cast<int>(random() % 8));
-  return x;
-}
-
-std::vector<uint16_t> bits_of(bool half, const std::vector<float>& x) {
-  std::vector<uint16_t> bits;
-  for (const float v : x) bits.push_back(half ? half_of(v).bits : rounded<Bf16>(v).bits);
-  return bits;
-}
-
-// Each element against a product in float64, of n columns.
-void check_product(int n, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& before,
-                   const std::vector<float>& after) {
-  for (int row = 0; row < kM; ++row)
-    for (int column = 0; column < n; ++column) {
-      double sum = before[row * n + column], sizes = std::abs(sum);
-      for (int k = 0; k < kK; ++k) {
-        const double product = static_cast<double>(a[row * kK + k]) * b[k * n + column];
-        sum += product;
-        sizes += std::abs(product);
-      }
-      INFO("row " << row << ", column " << column);
-      REQUIRE(std::abs(after[row * n + column] - sum) <= sizes * 1e-6);
-    }
-}
-
 }  // namespace
-
-TEST_CASE("mma: products of fragments", "[mma]") {
-  for (const bool half : {false, true})
-    for (unsigned seed = 0; seed < 10; ++seed) {
-      emulation::set_thread_order(seed);
-      const auto a = small_numbers(kM * kK, seed), b = small_numbers(kK * kN, seed + 100);
-      const auto d = small_numbers(kM * kN, seed + 200);
-      auto result = d;
-      launch("multiply", nullptr, {.threads = 32}, multiply, half, bits_of(half, a).data(), bits_of(half, b).data(),
-             result.data());
-      check_product(kN, a, b, d, result);
-    }
-  emulation::set_thread_order(0);
-}
-
-TEST_CASE("mma: one element at a time", "[mma]") {
-  for (int k = 0; k < kK; ++k)
-    for (int row = 0; row < kM; ++row) {
-      std::vector<float> a(kM * kK), b(kK * kN), d(kM * kN);
-      a[row * kK + k] = 2;
-      for (int column = 0; column < kN; ++column) b[k * kN + column] = static_cast<float>(column + 1);
-      launch("multiply", nullptr, {.threads = 32}, multiply, false, bits_of(false, a).data(), bits_of(false, b).data(),
-             d.data());
-      for (int i = 0; i < kM * kN; ++i) REQUIRE(d[i] == (i / kN == row ? 2 * static_cast<float>(i % kN + 1) : 0));
-    }
-}
-
-TEST_CASE("mma: matrices from shared memory", "[mma]") {
-  for (unsigned seed = 0; seed < 10; ++seed) {
-    emulation::set_thread_order(seed);
-    const auto a = small_numbers(kM * kK, seed), b = small_numbers(kK * 16, seed + 100);
-    alignas(16) uint16_t a_bits[256], b_bits[256];
-    for (int i = 0; i < 256; ++i) a_bits[i] = rounded<Bf16>(a[i]).bits, b_bits[i] = rounded<Bf16>(b[i]).bits;
-    std::vector<float> d(kM * 16);
-    launch("multiply_shared", nullptr, {.threads = 32, .shared = 1024}, multiply_shared, a_bits, b_bits, d.data());
-    check_product(16, a, b, std::vector<float>(kM * 16), d);
-  }
-  emulation::set_thread_order(0);
-}
 
 TEST_CASE("mma: float16", "[mma]") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
