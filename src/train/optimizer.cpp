@@ -26,7 +26,7 @@ UpdateRule update_rule(const TrainOptions& o, int64_t step) {
 
 Optimizer::Optimizer(std::shared_ptr<Backend> backend, Moments& moments, int64_t begin, int64_t end, const Update& last)
     : backend_(std::move(backend)),
-      begin_(begin),
+      first_(begin),
       end_(end),
       totals_(backend_, sizeof(UpdateTotals)),
       update_(backend_, sizeof(Update)) {
@@ -40,24 +40,24 @@ Optimizer::Optimizer(std::shared_ptr<Backend> backend, Moments& moments, int64_t
   for (auto& outcome : outcomes_) outcome = backend_->message(sizeof(Update));
 }
 
-void Optimizer::begin() { backend_->zero(totals_.data(), totals_.bytes()); }
+void Optimizer::begin_update() { backend_->zero(totals_.data(), totals_.bytes()); }
 
 void Optimizer::add_squares(ThreadPool& pool, const float* gradients) {
-  if (end_ > begin_) backend_->sum_of_squares(pool, end_ - begin_, gradients + begin_, &totals()->squares);
+  if (end_ > first_) backend_->sum_of_squares(pool, end_ - first_, gradients + first_, &totals()->squares);
 }
 
 void Optimizer::update(ThreadPool& pool, const UpdateRule& rule, Parameters& p) {
   auto* update = reinterpret_cast<Update*>(update_.data());
   backend_->decide(rule, totals(), update);
-  if (end_ > begin_)
-    backend_->adam(pool, update, end_ - begin_, p.gradient_buffer().data() + begin_, mean_.data(), variance_.data(),
-                   p.value_buffer().data() + begin_, smoothed_.data());
-  check(begun_ - asked_ < kLate, "updates whose outcome nobody asks for");
-  outcomes_[begun_++ % kLate]->send(update, sizeof *update);
+  if (end_ > first_)
+    backend_->adam(pool, update, end_ - first_, p.gradient_buffer().data() + first_, mean_.data(), variance_.data(),
+                   p.value_buffer().data() + first_, smoothed_.data());
+  check(updated_ - asked_ < kLate, "updates whose outcome nobody asks for");
+  outcomes_[updated_++ % kLate]->send(update, sizeof *update);
 }
 
 Update Optimizer::outcome() {
-  check(asked_ < begun_, "the outcome of an update that was not begun");
+  check(asked_ < updated_, "the outcome of an update that was not begun");
   Update update;
   std::memcpy(&update, outcomes_[asked_++ % kLate]->receive(), sizeof update);
   return update;

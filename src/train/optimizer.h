@@ -45,7 +45,7 @@ class Optimizer {
   Optimizer(std::shared_ptr<Backend> backend, Moments& moments, int64_t begin, int64_t end, const Update& last = {});
 
   // Begins an update; then add_loss() for each batch's loss, which lies where the backend computes.
-  void begin();
+  void begin_update();
   void add_loss(const float* loss) { backend_->add_to(loss, &totals()->loss); }
   // When all gradients are there (pointers to the first of all parameters, as ever).
   void add_squares(ThreadPool& pool, const float* gradients);
@@ -60,11 +60,11 @@ class Optimizer {
 
  private:
   std::shared_ptr<Backend> backend_;
-  int64_t begin_, end_;
+  int64_t first_, end_;  // parameters [first_, end_)
   FloatBuffer mean_, variance_, smoothed_;
   Buffer totals_, update_;
   std::array<std::unique_ptr<Message>, kLate> outcomes_;
-  uint64_t begun_ = 0, asked_ = 0;  // updates
+  uint64_t updated_ = 0, asked_ = 0;  // updates
 };
 
 // Euclidean norm of n floats in the memory of the runtime's backend; the same bits whatever the number of threads.

@@ -132,7 +132,7 @@ void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int
   const auto n = static_cast<int64_t>(replicas_.size());
   const DType sent = options_.exchange_precision == "bf16" ? DType::kBF16 : DType::kF32;
   each([&](Replica& replica, size_t rank) {
-    replica.optimizer->begin();
+    replica.optimizer->begin_update();
     for (size_t i = 0; i < batches.size(); ++i) {
       const auto place = static_cast<int64_t>(rank);
       const Batch part = n == 1 ? Batch() : batches[i].part(place, n);

@@ -80,7 +80,7 @@ TEST_CASE("updates follow their definition, on any number of threads and of shar
       backend->upload(on_backend.data(), losses, sizeof losses);
       UpdateTotals sum;
       for (Optimizer& optimizer : optimizers) {
-        optimizer.begin();
+        optimizer.begin_update();
         if (&optimizer == &optimizers.front())
           for (int i = 0; i < 2; ++i) optimizer.add_loss(reinterpret_cast<float*>(on_backend.data()) + i);
         optimizer.add_squares(runtime.pool(), parameters.gradient_buffer().data());
