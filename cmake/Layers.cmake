@@ -33,7 +33,7 @@ function(nmt_add_test name)
   add_dependencies(unit-tests tests_${name})
   add_test(NAME unit.${name} COMMAND tests_${name})
   set(labels unit)
-  if(NMT_CUDA_MODE STREQUAL EMULATED AND name MATCHES "^(cuda|ops|nn|decode|train)$")
+  if(NMT_CUDA_MODE STREQUAL EMULATED AND name MATCHES "^(cuda|graph|ops|nn|decode|train)$")
     list(APPEND labels cuda-emulated)  # those that compute on a device, too
     set_tests_properties(unit.${name} PROPERTIES COST 100)  # the longest begin first
   endif()

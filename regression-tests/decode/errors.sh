@@ -79,6 +79,16 @@ make larger.safetensors size=31
 decode --ensemble a.safetensors larger.safetensors
 make other.safetensors words=v
 decode --ensemble a.safetensors b.safetensors other.safetensors
+for lowercase in 0 1; do
+  { echo "#nmt-words 1 words=30 merges=0 join=0 lowercase=$lowercase attached=0"; printf '<unk>\n</s>\n'; seq -f 'w%g' 2 29; } > words.vocab
+  make lower$lowercase.safetensors size=30 vocab=words.vocab
+done
+decode --ensemble lower0.safetensors lower1.safetensors
+
+echo "# attention without products"
+make additive.safetensors transformer-attention=additive
+decode --model additive.safetensors --attention out
+decode --model additive.safetensors --alignment out
 
 echo "# input and output"
 decode --model a.safetensors --input none.txt

@@ -38,6 +38,8 @@ fails "metric twice" train --valid-sets data/dev.en data/dev.de --valid-metrics 
 fails "metric of parsers" train --valid-sets data/dev.en data/dev.de --valid-metrics brackets
 fails "one validation file" train --valid-sets data/dev.en
 fails "early stopping of nothing" train --early-stopping 3
+fails "early stopping at the end" train --valid-sets data/dev.en data/dev.de --early-stopping 3 --valid-freq 0
+fails "several exchange" train --exchange-precision bf16
 fails "translations of nothing" train --valid-translation-output translations
 fails "metrics of nothing" train --valid-metrics bleu
 fails "a beam of nothing" train --beam-size 6

@@ -10,7 +10,7 @@ line="$line: Cost [0-9]+\.[0-9]{8} : Time [0-9]+\.[0-9]{2}s : [0-9]+\.[0-9]{2} w
 line="$line: L\.r\. [0-9]\.[0-9]{4}e[-+][0-9]{2}$"
 grep -E "$line" log.txt | sed -E 's/.*\] (.*) : Cost.*(L.r.*)/\1 : \2/'
 sed -nE 's/^.{22}(\[valid\] .*) : [0-9.]* : (.*)/\1 : \2/p; s/^.{22}(.* pairs in .* batches), .*/\1/p' log.txt
-cmp log.txt copy.log
+cmp log.txt copy.log && echo "a copy of the log"
 echo "epochs that say how long they waited for data: $(grep -cE '; waited for data: [0-9]+\.[0-9]{2}% of 0:[0-9:]{5}$' log.txt)"
 echo "standard output: $(wc -c < out.txt) bytes; control characters in the log: $(grep -c '[[:cntrl:]]' log.txt || true)"
 ls model.epoch*
@@ -25,6 +25,12 @@ awk -v line="$(grep -E "$line" log.txt | tail -n 1)" -v json="$(grep '"update":1
   print (difference < 1e-8 && difference > -1e-8 ? "the same cost" : "costs differ")
 }'
 sed -n 's/.*"wait_share":\([^,]*\),.*/\1/p' log.json | awk '$1 < 0 || $1 > 1 { print "a share of", $1 }'
+
+# A run that goes on appends to its logs.
+for end in 4u 8u; do
+  "$NMT_BIN/nmt-train" $run --after $end --disp-freq 4u --model twice.safetensors --log twice.log 2> /dev/null
+done
+echo "updates in the log of two runs: $(sed -n 's/.*Up\. \([0-9]*\) : Sen.*/\1/p' twice.log | tr '\n' ' ')"
 
 # On a terminal there is a bar between the lines, and none with --quiet.
 terminal() { script -qec "$NMT_BIN/nmt-train $run --after 150u --disp-freq 1u --model t.safetensors --restart $*" /dev/null < /dev/null; }

@@ -12,7 +12,7 @@ train --model whole/m.safetensors $options --log-json whole.json 2> /dev/null
 content whole > whole.txt
 costs whole.json > whole.costs
 
-kills=0 runs=0
+kills=0 runs=0 resumed=0
 RANDOM=7
 while [ $kills -lt 30 ]; do
   runs=$((runs + 1))
@@ -20,18 +20,20 @@ while [ $kills -lt 30 ]; do
   mkdir killed
   while true; do
     start --model killed/m.safetensors $options --log-json killed.json 2> killed.log
-    # At any instant of the first 0.15 seconds, in which the run starts, trains and saves.
-    sleep 0.$(printf %03d $((RANDOM % 150)))
+    # At any instant of the first 0.15 seconds, in which the run starts, trains and saves; later where that takes longer.
+    sleep "$(awk "BEGIN { print $((RANDOM % (150 + 5 * kills))) / 1000 }")"
     kill -9 $pid 2> /dev/null || true
     if wait $pid 2> /dev/null; then break; fi
     grep -q "error" killed.log && cat killed.log && exit 1
+    ! grep -q "resumed from" killed.log || resumed=$((resumed + 1))
     kills=$((kills + 1))
   done
   content killed > killed.txt
   diff whole.txt killed.txt
   costs killed.json | diff whole.costs -
 done
-echo "killed $kills times in $runs runs" >&2
+echo "killed $kills times in $runs runs, $resumed times after a save" >&2
+[ $resumed -gt 0 ] || echo "no killed run had gone on from a save"
 echo "killed: the same files and costs"
 
 # Killed in its first save, after a numbered model and before the state.

@@ -13,7 +13,8 @@ der Hund schläft ; der alte Mann nicht
 end
 gzip -k a.en
 zstd -q a.de || cp a.de a.de.zst
-nmt() { "$NMT_BIN/nmt-vocab" "$@" 2>> log; }
+set -o pipefail
+nmt() { "$NMT_BIN/nmt-vocab" "$@" 2>> log || echo "nmt-vocab: $*: ended with $?" >&2; }
 for type in bpe unigram wordpiece words; do
   echo "== $type"
   size=75
@@ -47,7 +48,7 @@ nmt --type words --train-sets a.en --output v.en
 nmt --type words --train-sets a.de --output v.de --max-train-lines 2 --seed 3
 nmt --type words --train-sets a.de --output again --max-train-lines 2 --seed 3
 cmp v.de again
-nmt encode --vocab v.en < a.de | head -n 1
+nmt encode --vocab v.en < a.de | sed -n 1p
 echo "== words that occur once are left out, a byte order mark too, packed or not, by file or by pipe"
 { printf '\xef\xbb\xbf'; sed 's/$/\r/' a.en; } > windows.en
 nmt --type words --train-sets a.en --min-count 2 --output v.frequent
@@ -87,16 +88,16 @@ nmt encode --vocab v.en --input windows.en --output quiet 2>&-
 nmt encode --vocab v.en --input a.en | cmp - quiet
 nmt encode --vocab nowhere 2>&-
 echo "ended with $?"
-nmt() { "$NMT_BIN/nmt-vocab" "$@" 2>> log; }
+nmt() { "$NMT_BIN/nmt-vocab" "$@" 2>> log || echo "nmt-vocab: $*: ended with $?" >&2; }
 echo "== merges"
 printf '\xef\xbb\xbf#version: 0.2\nk l\nkl e\nkle i\nklei n\nH a\nHa u\nHau s</w>\n' > code
 nmt --type words --train-sets a.de --merges code --output v.merges
-nmt encode --vocab v.merges < a.de | head -n 1
+nmt encode --vocab v.merges < a.de | sed -n 1p
 nmt encode --vocab v.merges < a.de | nmt decode --vocab v.merges | cmp - a.de
 nmt encode --vocab v.merges < a.de > split
 nmt encode --vocab v.merges < split | cmp - split
 nmt --type words --train-sets split --output v.split
-nmt encode --vocab v.split < split | nmt decode --vocab v.split | head -n 1
+nmt encode --vocab v.split < split | nmt decode --vocab v.split | sed -n 1p
 nmt encode --vocab v.split < split | nmt decode --vocab v.split --join-bpe | cmp - a.de
 nmt --type words --train-sets split --join-bpe --output v.joined
 nmt encode --vocab v.joined < split | nmt decode --vocab v.joined | cmp - a.de

@@ -101,6 +101,21 @@ TEST_CASE("an atomic file appears whole or not at all") {
   CHECK_THROWS_AS(read_file(path, 3), UserError);
 }
 
+TEST_CASE("a file that is replaced keeps who may read it") {
+  namespace fs = std::filesystem;
+  const TempFolder folder;
+  const std::string path = folder / "secret";
+  for (const auto mode : {fs::perms(0600), fs::perms(0640), fs::perms(0644)}) {
+    std::ofstream(path) << "old";
+    fs::permissions(path, mode);
+    AtomicFile file(path);
+    file.write("new");
+    file.commit();
+    CHECK(read_file(path) == "new");
+    CHECK(fs::status(path).permissions() == mode);
+  }
+}
+
 TEST_CASE("a device is written to and not replaced") {
   for (const int round : {1, 2}) {
     AtomicFile file("/dev/null");

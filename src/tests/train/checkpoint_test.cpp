@@ -141,3 +141,48 @@ TEST_CASE("a checkpoint that is cut off or damaged is never taken for a whole on
   check_refused(replaced("epoch-batches\\\":[6,7", "epoch-batches\\\":\\\"67"));
   check_refused(replaced("updates\\\":17", "updates\\\":-7"));
 }
+
+TEST_CASE("a checkpoint whose state cannot be is refused") {
+  const TempFolder folder;
+  const std::string path = folder / "state";
+  const auto model = make_model(small_config(), 1);
+  Moments moments = make_moments(*model, false, 1);
+  const auto check_state = [&](bool sound, const TrainingState& state) {
+    write_checkpoint(path, *model, moments, state, "");
+    CHECK(error_of(path, *model, moments) == (sound ? "" : path + ": the state of the training is damaged"));
+  };
+  check_state(true, some_state());
+  const auto changed = [&](auto change) {
+    TrainingState state = some_state();
+    change(state);
+    return state;
+  };
+  check_state(false, changed([](auto& s) { s.progress.tokens = INT64_MAX; }));
+  check_state(false, changed([](auto& s) { s.progress.epochs = -1; }));
+  check_state(false, changed([](auto& s) { s.progress.seconds = -1; }));
+  check_state(false, changed([](auto& s) { s.skipped = -1; }));
+  check_state(false, changed([](auto& s) { s.skipped = s.progress.updates + 1; }));
+  check_state(false, changed([](auto& s) { s.loss_scale.value = 0; }));
+  check_state(false, changed([](auto& s) { s.loss_scale.value = -1; }));
+}
+
+TEST_CASE("a checkpoint that lacks a moment, or holds what is no number, is refused") {
+  const TempFolder folder;
+  const std::string path = folder / "state";
+  const auto model = make_model(small_config(), 1);
+  Moments moments = make_moments(*model, false, 1);
+  moments.variance.back() = NAN;
+  write_checkpoint(path, *model, moments, some_state(), "");
+  CHECK(error_of(path, *model, moments).find("holds NaN or infinite values") != std::string::npos);
+
+  ModelContent content = model->content(model->parameters.values());
+  moments = make_moments(*model, false, 1);
+  write_checkpoint(path, *model, moments, some_state(), "");
+  const std::string progress = *ModelFile::open(path).metadata(kProgressKey);
+  content.metadata[std::string(kProgressKey)] = progress;
+  model->add_tensors(content, kAdamMeanPrefix, moments.mean);
+  write_model(path, content);
+  const std::string error = error_of(path, *model, moments);
+  CHECK(error.starts_with(path));
+  CHECK(error.find(kAdamVariancePrefix) != std::string::npos);
+}
