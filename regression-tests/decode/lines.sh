@@ -33,10 +33,16 @@ cmp file out && echo equal
 echo "# a pipe is read once, also where standard error is a terminal"
 mkfifo pipe
 cat odd > pipe &
-timeout 100 script -qec \
-  "$NMT_BIN/nmt-decode --model model.safetensors --max-length-extra 8 --beam-size 2 --input pipe --output piped" \
-  /dev/null < /dev/null > /dev/null
+terminal() {
+  timeout 100 script -qec "$NMT_BIN/nmt-decode --model model.safetensors --max-length-extra 8 --beam-size 2 $*" \
+    /dev/null < /dev/null
+}
+terminal --input pipe --output piped > typed
 cmp file piped && echo equal
+bars() { tr '\r' '\n' < typed | grep -cE '[0-9]+ lines, [0-9.]+ lines/s' || true; }
+[ "$(bars)" -gt 0 ] && echo "a bar"
+terminal --input odd > typed
+echo "bars among the lines: $(bars)"
 
 echo "# a line is answered before the next is written"
 coproc server { decode --quiet; }

@@ -36,6 +36,7 @@ fails "beta of 1 in float32" train --optimizer-params 0.9 0.99999999 1e-9
 fails "metric" train --valid-sets data/dev.en data/dev.de --valid-metrics meteor
 fails "metric twice" train --valid-sets data/dev.en data/dev.de --valid-metrics bleu chrf bleu
 fails "metric of parsers" train --valid-sets data/dev.en data/dev.de --valid-metrics brackets
+fails "input twice" train --train-sets - data/train.de --valid-sets - data/dev.de
 fails "one validation file" train --valid-sets data/dev.en
 fails "early stopping of nothing" train --early-stopping 3
 fails "early stopping at the end" train --valid-sets data/dev.en data/dev.de --early-stopping 3 --valid-freq 0

@@ -67,6 +67,10 @@ echo "== a file that standard output goes to is kept; a reader of a pipe sees ea
 echo before > kept
 nmt encode --vocab v.en --input a.de --output /dev/stdout >> kept
 { echo before; cat pieces; } | cmp - kept
+echo before > kept
+nmt encode --vocab v.en --input a.de --output /dev/fd/3 3>> kept
+{ echo before; cat pieces; } | cmp - kept
+"$NMT_BIN/nmt-vocab" encode --vocab v.en --input a.de --output /dev/fd/9 2>&1 || echo "ended with $?"
 mkfifo pipe
 (head -n 1 a.de; sleep 2; date +%s%N > later) | nmt encode --vocab v.en --output pipe &
 head -n 1 < pipe | cmp - <(head -n 1 pieces) && [ ! -e later ] && echo "at once"

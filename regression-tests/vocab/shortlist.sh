@@ -59,5 +59,6 @@ try --vocabs v.both --train-sets a.en a.de --output x --best 301
 try --vocabs v.both --train-sets a.en a.de --output nowhere/x
 try --vocabs v.both --train-sets a.en a.de --output x --valid-sets b.en
 try --vocabs v.both --train-sets a.en a.de --output x --valid-sets b.en nowhere
+try --vocabs v.both --train-sets - a.de --output x --valid-sets - b.de
 ls x 2> /dev/null
 exit 0

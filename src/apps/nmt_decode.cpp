@@ -197,8 +197,8 @@ void decode(DecodeOptions options, Options& declared) {
   if (options.attention.wanted())
     attention.emplace(options.attention, scorers[0], runtime, *vocabularies.source, *vocabularies.target);
 
-  std::vector<IdPair> pairs;  // whose attention is not written yet
-  Progress progress(options.quiet);
+  std::vector<IdPair> pairs;                                 // whose attention is not written yet
+  Progress progress(options.quiet || output.is_terminal());  // its lines say how far it is
   const int64_t expected = progress.shown() ? count_lines(options.input) : 0;
   const double start = seconds_now();
   std::vector<std::string> lines;  // that are translated together

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 
 namespace nmt {
 
@@ -50,10 +51,16 @@ std::string link_target(const std::string& path) {
 std::array<std::atomic<const char*>, 16> temporaries;
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
-// What /dev/stdout leads to belongs to whoever redirected it, and may hold more than this program writes.
-bool is_standard_output(const std::string& path) {
-  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+// The open file that a path names; -1: none. What it leads to belongs to whoever redirected it, and may hold more than
+// this program writes.
+int named_descriptor(const std::string& path) {
+  if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"})
+    if (path.starts_with(folder)) return parse_number<int>(path.substr(folder.size())).value_or(-1);
+  return -1;
 }
+bool is_standard_output(const std::string& path) { return named_descriptor(path) == STDOUT_FILENO; }
 
 }  // namespace
 
@@ -75,6 +82,11 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   if (is_standard_output(path_)) {
     path_ = "-";
     descriptor_ = STDOUT_FILENO;
+    return;
+  }
+  if (const int named = named_descriptor(path_); named >= 0) {
+    descriptor_ = ::fcntl(named, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
     return;
   }
   struct stat status;
@@ -105,6 +117,8 @@ void AtomicFile::write(const void* data, size_t bytes) {
   buffer_.append(static_cast<const char*>(data), bytes);
   if (buffer_.size() >= kBuffer) flush();
 }
+
+bool AtomicFile::is_terminal() const { return ::isatty(descriptor_) == 1; }
 
 void AtomicFile::flush() {
   size_t done = 0;

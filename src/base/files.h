@@ -15,8 +15,8 @@ std::string read_file(const std::string& path, int64_t max_bytes = std::numeric_
 
 // A file that a reader sees as it was or whole, never a part of. Bytes go to PATH.tmp.PID beside it, which commit()
 // fsyncs and renames; without commit the destructor removes it. A link stays: the file that it leads to is replaced.
-// Path "-" is stdout, as is /dev/stdout; a device or pipe is written to as it is.
-// Throws UserError where the file cannot be created, Error where writing fails (disk full).
+// Path "-" is stdout, as is /dev/stdout; what the shell redirected (/dev/stderr, /dev/fd/N), a device or a pipe is
+// written to as it is. Throws UserError where the file cannot be created, Error where writing fails (disk full).
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path);
@@ -27,6 +27,7 @@ class AtomicFile {
   // Appends, in memory until a megabyte is there.
   void write(std::string_view text) { write(text.data(), text.size()); }
   void write(const void* data, size_t bytes);
+  bool is_terminal() const;
   void send();    // what was written so far, to a reader who sees it before commit(): of stdout, a device or a pipe
   void commit();  // once, after the last write
 

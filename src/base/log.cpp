@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/error.h"
+#include "base/progress.h"
 
 namespace nmt::log {
 namespace {
@@ -26,6 +27,7 @@ spdlog::logger& logger() {
 }  // namespace
 
 void write(Level level, std::string_view text) {
+  const auto lock = Progress::cleared();
   if (level == Level::kInfo)
     logger().info("{}", text);
   else

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,6 +17,9 @@ std::string hours_minutes_seconds(double seconds) {
 }
 
 namespace {
+
+std::mutex terminal;
+bool drawn = false;  // a bar stands there
 
 // In place of what the line showed. A terminal may have gone away: that is no reason to end.
 void draw(const std::string& text) {
@@ -41,14 +45,15 @@ void Progress::show(double share, double seconds, const std::string& text) {
   const auto now = std::chrono::steady_clock::now();
   if (!shown_ || now - last_ < std::chrono::milliseconds(200)) return;
   last_ = now;
-  drawn_ = true;
+  const std::lock_guard lock(terminal);
+  drawn = true;
   draw(line(share, seconds, text));
 }
 
-void Progress::clear() {
-  if (!drawn_) return;
-  drawn_ = false;
-  draw("");
+std::unique_lock<std::mutex> Progress::cleared() {
+  std::unique_lock lock(terminal);
+  if (std::exchange(drawn, false)) draw("");
+  return lock;
 }
 
 }  // namespace nmt

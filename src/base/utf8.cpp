@@ -33,10 +33,12 @@ bool is_valid_utf8(std::string_view text) {
   return true;
 }
 
-void drop_byte_order_mark(std::string& text) {
+std::string_view without_byte_order_mark(std::string_view text) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kMark)) text.erase(0, kMark.size());
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
 }
+
+void drop_byte_order_mark(std::string& text) { text.erase(0, text.size() - without_byte_order_mark(text).size()); }
 
 std::u32string to_utf32(std::string_view text) {
   std::u32string result;

@@ -15,6 +15,7 @@ inline bool begins_character(char byte) { return (static_cast<unsigned char>(byt
 std::string repair_utf8(std::string_view text);
 
 // Takes U+FEFF from the start of a text, where some editors put it.
+std::string_view without_byte_order_mark(std::string_view text);
 void drop_byte_order_mark(std::string& text);
 
 // Code points from and to UTF-8. Malformed parts become U+FFFD; characters must be Unicode code points.

@@ -50,7 +50,8 @@ void HostBeams::advance(std::span<const float> log_probabilities, std::span<cons
   pool.parallel_for(std::ssize(searches), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       UnderWay& search = *searches[static_cast<size_t>(i)];
-      const auto first = static_cast<size_t>(search.first_row * k), count = static_cast<size_t>(search.beam.live() * k);
+      const auto width = static_cast<size_t>(k), first = static_cast<size_t>(search.first_row) * width,
+                 count = static_cast<size_t>(search.beam.live()) * width;
       search.beam.advance(log_probabilities.subspan(first, count), best.subspan(first, count), k, names);
     }
   });

@@ -18,6 +18,7 @@ bool continues_word(std::string_view piece) {
 }  // namespace
 
 bool WordPieceVocab::recognises(std::string_view bytes) {
+  bytes = without_byte_order_mark(bytes);
   for (size_t at = bytes.find(kUnknown); at != bytes.npos; at = bytes.find(kUnknown, at + 1)) {
     const auto rest = bytes.substr(at + kUnknown.size());
     if ((at == 0 || bytes[at - 1] == '\n') && (rest.empty() || rest[0] == '\n' || rest[0] == '\r')) return true;
@@ -26,7 +27,7 @@ bool WordPieceVocab::recognises(std::string_view bytes) {
 }
 
 WordPieceVocab::WordPieceVocab(std::string file, const std::string& name) : Vocab(std::move(file)) {
-  const std::string_view text = bytes();
+  const std::string_view text = without_byte_order_mark(bytes());
   bool upper_case = false, accents = false;
   for (size_t position = 0; position < text.size();) {
     const size_t end = std::min(text.find('\n', position), text.size());

@@ -55,7 +55,6 @@ void TrainLog::json(const std::string& line) {
 }
 
 void TrainLog::update(const TrainingProgress& p, const Line& u) {
-  bar_.clear();
   log::info("Ep. {} : Up. {} : Sen. {} : Cost {:.8f} : Time {:.2f}s : {:.2f} words/s : gNorm {:.4f} : L.r. {:.4e}",
             p.epoch(), p.updates, with_commas(p.sentences), u.cost, u.seconds, u.tokens_per_second, u.gradient_norm,
             u.learning_rate);
@@ -73,7 +72,6 @@ void TrainLog::update(const TrainingProgress& p, const Line& u) {
 }
 
 void TrainLog::validation(const TrainingProgress& p, const std::string& metric, double value, int64_t stalled) {
-  bar_.clear();
   log::info("[valid] Ep. {} : Up. {} : {} : {:.6g} : {}", p.epoch(), p.updates, metric, value,
             stalled == 0 ? "new best" : fmt::format("stalled {} times", stalled));
   auto line = object("validation", p);
@@ -85,7 +83,6 @@ void TrainLog::validation(const TrainingProgress& p, const std::string& metric, 
 }
 
 void TrainLog::event(const TrainingProgress& p, const std::string& kind, const std::string& text) {
-  bar_.clear();
   if (kind == "warning")
     log::warn("{}", text);
   else

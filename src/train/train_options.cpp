@@ -150,6 +150,8 @@ void TrainOptions::validate() const {
           "--max-length-crop would cut the trees of --target-trees: leave it out");
   require(model.target_trees || !std::ranges::count(valid_metrics, kBracketsMetric),
           "--valid-metrics {} is a parser's: --target-trees is not given", kBracketsMetric);
+  require(std::ranges::count(data.train_sets, "-") + std::ranges::count(valid_sets, "-") <= 1,
+          "standard input is asked for twice: --train-sets and --valid-sets");
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
   require(data.max_length < model.longest(),

@@ -327,7 +327,8 @@ std::string Trainer::last_checkpoint() const {
 void Trainer::run() {
   stop_signal = 0;
   std::signal(SIGPIPE, SIG_IGN);  // who reads the log may be gone before the last model is saved
-  AtomicFile(files_.state());     // can be written: known now, not after hours
+  // Can be written: known now, not after hours.
+  for (const auto& path : {files_.state(), options_.model_path}) AtomicFile{path};
   files_.remove_leftovers();
   replicas_->first().profile.times_ops = options_.profile;
   load_data();

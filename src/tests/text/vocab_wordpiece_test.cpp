@@ -135,6 +135,11 @@ TEST_CASE("WordPiece: casing follows from the pieces") {
   CHECK(pieces_of(*vocab_of("[UNK]\n[SEP]\na\nℝ\n##𝐀"), "A ℝ a𝐀") == "a ℝ a ##𝐀");  // capitals without lower case
 }
 
+TEST_CASE("WordPiece: a byte order mark is no part of a piece") {
+  CHECK(pieces_of(*vocab_of("\xef\xbb\xbf[PAD]\n[UNK]\n[SEP]\na\n##e"), "AÉ AE ae") == "a ##e a ##e a ##e");
+  CHECK(pieces_of(*vocab_of("\xef\xbb\xbf[UNK]\n[SEP]\na\n##e"), "AÉ b") == "a ##e [UNK]");
+}
+
 TEST_CASE("WordPiece: vocab.txt is read with either line end; what is wrong with it is said") {
   const auto vocab = vocab_of("[UNK]\r\n</s>\r\n[SEP]\r\nx\r\n");
   CHECK(vocab->eos_id() == 1);

@@ -478,6 +478,22 @@ TEST_CASE("a model of a later update than the checkpoint's, as of a save that wa
   CHECK(std::filesystem::exists(folder / "m.iter8.safetensors"));
 }
 
+TEST_CASE("a model that cannot be written is refused before anything is trained") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.save_freq = "2u";
+  SECTION("as its path is a folder") {
+    std::filesystem::create_directory(o.model_path);
+    CHECK(complaint_of([&] { folder.further(o, "4u"); }) == "cannot write " + o.model_path + ": it is a folder");
+  }
+  SECTION("as its path leads to where nothing is") {
+    std::filesystem::create_symlink(folder / "nowhere/m.safetensors", o.model_path);
+    CHECK(complaint_of([&] { folder.further(o, "4u"); }).starts_with("cannot write " + o.model_path));
+  }
+  CHECK(!std::filesystem::exists(folder.state_path()));
+  CHECK(!std::filesystem::exists(folder / "m.iter2.safetensors"));
+}
+
 TEST_CASE("which model is best is found anew where validation changes, not where a search does that nothing needs") {
   const TrainingFolder folder;
   TrainOptions o = folder.options();
