@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 
 #include <boost/core/ref.hpp>
 #include <boost/iostreams/device/file_descriptor.hpp>
@@ -109,9 +111,24 @@ struct LineReader::Source {
       }
     }
     if (zstd) return zstd->read(data, bytes);
-    return gzip.empty() ? raw.read(data, bytes) : io::read(gzip, data, bytes);
+    return gzip.empty() ? raw.read(data, bytes) : read_gzip(data, bytes);
   }
 
+  // What is decoded before damage is found is read first.
+  std::streamsize read_gzip(char* data, std::streamsize bytes) {
+    if (damage) std::rethrow_exception(damage);
+    std::streamsize got = 0;
+    try {
+      while (got < bytes && gzip.sgetc() != std::char_traits<char>::eof())
+        got += gzip.sgetn(data + got, std::min(bytes - got, gzip.in_avail()));
+    } catch (...) {
+      if (got == 0) throw;
+      damage = std::current_exception();
+    }
+    return got;
+  }
+
+  std::exception_ptr damage;
   std::string buffer;
   size_t position = 0;
   bool started = false, ended = false;

@@ -210,6 +210,31 @@ TEST_CASE("lines are split at newlines only") {
   CHECK_THROWS_AS(read_lines(folder.path()), UserError);
 }
 
+TEST_CASE("of packed text that is cut off, what is whole is read first") {
+  const TempFolder folder;
+  {
+    std::ofstream lines(folder / "lines");
+    for (int i = 0; i < 3000; ++i) lines << "line " << i << "\n";
+  }
+  for (const std::string tool : {"gzip", "zstd"}) {
+    if (std::system(fmt::format("{0} -q -c {1} > {1}.{0} 2> /dev/null", tool, folder / "lines").c_str()) != 0) {
+      WARN("SKIPPED: the program " << tool << " is absent");
+      continue;
+    }
+    const auto bytes = read_file(folder / "lines." + tool);
+    std::ofstream(folder / "cut") << bytes.substr(0, bytes.size() - 3);
+    LineReader reader(folder / "cut");
+    int count = 0;
+    std::string line;
+    const auto read_on = [&] {
+      while (reader.next(line)) CHECK(line == fmt::format("line {}", count++));
+    };
+    CHECK_THROWS_AS(read_on(), UserError);
+    CHECK(count > 2950);
+    CHECK_THROWS_AS(reader.next(line), UserError);
+  }
+}
+
 TEST_CASE("malformed UTF-8 is found and repaired") {
   CHECK(is_valid_utf8("aé€\U0001F600"));
   for (const char* bad : {"\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF", "a\xE2\x82"})
