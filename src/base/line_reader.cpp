@@ -120,7 +120,7 @@ struct LineReader::Source {
     std::streamsize got = 0;
     try {
       while (got < bytes && gzip.sgetc() != std::char_traits<char>::eof())
-        got += gzip.sgetn(data + got, std::min(bytes - got, gzip.in_avail()));
+        got += gzip.sgetn(data + got, std::clamp<std::streamsize>(gzip.in_avail(), 1, bytes - got));
     } catch (...) {
       if (got == 0) throw;
       damage = std::current_exception();
