@@ -23,7 +23,9 @@ check_options() {  # PROGRAM
       [ $kind = model ] || result $kind with | tail -n 3
     fi
     case $kind:$(cat without/.code)$(cat with/.code) in
-      code:0[12] | code:[12]0) [ "$(cat without/.log with/.log | grep -c ': error: ')" = 1 ] || cat without/.log with/.log ;;
+      code:0[12] | code:[12]0)
+        [ "$(cat without/.log with/.log | grep -c ': error: ')" = 1 ] || { echo "$name: not one error"; cat without/.log with/.log; }
+        ;;
       *:00) ;;
       *) echo "$name: failed"; cat without/.log with/.log ;;
     esac

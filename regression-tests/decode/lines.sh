@@ -39,7 +39,7 @@ terminal() {
 }
 terminal --input pipe --output piped > typed
 cmp file piped && echo equal
-bars() { tr '\r' '\n' < typed | grep -cE '[0-9]+ lines, [0-9.]+ lines/s' || true; }
+bars() { tr '\r' '\n' < typed | grep -cE '[0-9]+ lines, [0-9.]+ lines/s' || true; }  # grep fails where it counts none
 [ "$(bars)" -gt 0 ] && echo "a bar"
 terminal --input odd > typed
 echo "bars among the lines: $(bars)"

@@ -13,4 +13,4 @@ log() { printf '{"kind":"validation","epoch":1,"update":%d,"metric":"%s","value"
 "$NMT_ROOT/scripts/learning-curve" log.json perplexity
 "$NMT_ROOT/scripts/learning-curve" log.json bleu | tail -n 2
 log 10 chrf null > log.json
-"$NMT_ROOT/scripts/learning-curve" log.json chrf 2>&1 || true
+"$NMT_ROOT/scripts/learning-curve" log.json chrf 2>&1 || echo "ended with $?"

@@ -160,8 +160,7 @@ struct ShortlistOptions {
 };
 
 void make_shortlist(const ShortlistOptions& options) {
-  require(std::ranges::count(options.train_sets, "-") + std::ranges::count(options.valid_sets, "-") <= 1,
-          "standard input is asked for twice: --train-sets and --valid-sets");
+  require_one_standard_input(options.train_sets, options.valid_sets);
   SafetensorsWriter file(options.output);  // first, so that training is not for nothing
   const auto [source, target] = Vocab::load_sides(options.vocabs);
   const int threads = threads_or_all(options.threads);

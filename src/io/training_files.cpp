@@ -118,9 +118,11 @@ std::vector<std::string> TrainingFiles::remove_old(const std::string& kind, int 
 std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t epochs) const {
   std::vector<std::string> removed;
   for (const auto& [kind, last] : {std::pair(kUpdate, updates), std::pair(kEpoch, epochs)})
-    for (const auto& file : find(kind))
-      if (file.number > last) removed.push_back(file.path);
-  for (const auto& path : removed) remove(path);
+    for (const auto& file : find(kind)) {
+      if (file.number <= last) continue;
+      remove(file.path);
+      removed.push_back(file.path);
+    }
   return removed;
 }
 

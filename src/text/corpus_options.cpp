@@ -1,5 +1,8 @@
 #include "text/corpus_options.h"
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "text/corpus_store.h"
 
 namespace nmt {
@@ -43,6 +46,12 @@ BatchLimits DataOptions::limits() const {
   return {.sentences = or_else(mini_batch, INT32_MAX),
           .source_words = or_else(mini_batch_words, batch_source_words),
           .target_words = or_else(mini_batch_words, batch_target_words)};
+}
+
+void require_one_standard_input(const std::vector<std::string>& train_sets,
+                                const std::vector<std::string>& valid_sets) {
+  require(std::ranges::count(train_sets, "-") == 0 || std::ranges::count(valid_sets, "-") == 0,
+          "standard input is asked for twice: --train-sets and --valid-sets");
 }
 
 }  // namespace nmt

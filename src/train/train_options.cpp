@@ -150,8 +150,7 @@ void TrainOptions::validate() const {
           "--max-length-crop would cut the trees of --target-trees: leave it out");
   require(model.target_trees || !std::ranges::count(valid_metrics, kBracketsMetric),
           "--valid-metrics {} is a parser's: --target-trees is not given", kBracketsMetric);
-  require(std::ranges::count(data.train_sets, "-") + std::ranges::count(valid_sets, "-") <= 1,
-          "standard input is asked for twice: --train-sets and --valid-sets");
+  require_one_standard_input(data.train_sets, valid_sets);
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
   require(data.max_length < model.longest(),
@@ -171,12 +170,16 @@ void TrainOptions::validate() const {
       {"valid-freq", valid_freq != usual_training.valid_freq},
       {"valid-batch-words", valid_batch_words != usual_training.valid_batch_words},
       {"early-stopping", early_stopping != 0},
-      {"valid-translation-output", !valid_output.empty()},
-      {"beam-size", searches && beam_size != usual_training.beam_size},
-      {"alpha", searches && alpha != usual_training.alpha}};
-  for (const auto& [name, is_set] : of_validation)
-    require(!is_set || !trains() || !valid_sets.empty(), "--{} needs --valid-sets", name);
-  for (const auto& [name, is_set] : {of_validation[5], of_validation[6]})
+      {"valid-translation-output", !valid_output.empty()}};
+  const std::pair<const char*, bool> of_search[] = {{"beam-size", searches && beam_size != usual_training.beam_size},
+                                                    {"alpha", searches && alpha != usual_training.alpha}};
+  const auto need_valid_sets = [&](const auto& options) {
+    for (const auto& [name, is_set] : options)
+      require(!is_set || !trains() || !valid_sets.empty(), "--{} needs --valid-sets", name);
+  };
+  need_valid_sets(of_validation);
+  need_valid_sets(of_search);
+  for (const auto& [name, is_set] : of_search)
     require(!is_set || !trains() || translates(),
             "--{} is for translations: no metric of --valid-metrics needs them, nor does --valid-translation-output",
             name);

@@ -21,18 +21,6 @@ namespace {
 
 constexpr int kM = 16, kN = 8, kK = 16;
 
-struct Half {  // float16 of small numbers that it can hold
-  uint16_t bits;
-};
-Half half_of(float x) {
-  if (x == 0) return {0};
-  int exponent = 0;
-  const auto fraction = static_cast<uint16_t>(std::ldexp(std::frexp(std::abs(x), &exponent), 11));  // 1024 ... 2047
-  return {static_cast<uint16_t>((x < 0 ? 0x8000 : 0) | ((exponent + 14) << 10) | (fraction - 1024))};
-}
-
-uint16_t bf16_of(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); }  // that it can hold
-
 std::vector<float> small_numbers(size_t n, unsigned seed) {  // both types hold them
   std::mt19937 random(seed);
   std::vector<float> x(n);
@@ -42,7 +30,7 @@ std::vector<float> small_numbers(size_t n, unsigned seed) {  // both types hold 
 
 std::vector<uint16_t> bits_of(bool half, const std::vector<float>& x) {
   std::vector<uint16_t> bits;
-  for (const float v : x) bits.push_back(half ? half_of(v).bits : bf16_of(v));
+  for (const float v : x) bits.push_back(half ? std::bit_cast<uint16_t>(static_cast<_Float16>(v)) : to_bf16(v));
   return bits;
 }
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
 #include "io/safetensors.h"
 #include "tests/complaint.h"
@@ -71,8 +71,8 @@ TEST_CASE("a model's file may hold bf16") {
   for (const auto& [key, value] : as_written.metadata()) writer.set_metadata(key, value);
   for (const NamedTensor& t : content.tensors) writer.declare(t.name, DType::kBF16, t.shape);
   for (const NamedTensor& t : content.tensors) {
-    std::vector<uint16_t> bits;
-    for (const float value : t.values) bits.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+    std::vector<uint16_t> bits(t.values.size());
+    cpu::convert(DType::kF32, t.values.data(), DType::kBF16, bits.data(), std::ssize(bits));
     writer.write(t.name, std::as_bytes(std::span(bits)));
   }
   writer.commit();
