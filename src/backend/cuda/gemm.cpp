@@ -14,8 +14,15 @@ void Products::multiply(const Product& p, const void* a, const void* b, void* y)
     if (!p.accumulate) device_.zero(y, static_cast<size_t>(elements) * size_of(p.ty));
     return;
   }
-  const char* refused = begin(p, a, b, y);
-  if (refused == nullptr) return;
+  const char* refused = nullptr;
+  // Where rows of y are not aligned cuBLASLt rounds the product, adds the bias and rounds again.
+  const auto row = static_cast<uint64_t>(p.n) * size_of(p.ty);
+  const bool rounds_twice =
+      p.bias != nullptr && p.ty != DType::kF32 && (reinterpret_cast<uintptr_t>(y) | row) % 16 != 0;
+  if (!rounds_twice) {
+    refused = begin(p, a, b, y);
+    if (refused == nullptr) return;
+  }
   // The bias is put where the product is added to it: but for what is there already, that rounds once, as they do
   // together.
   const Stream s = device_.stream();

@@ -79,12 +79,13 @@ inline Forward forward(const Head& h) {
 
 struct Gradient {
   Reals dq, dk, dv;
+  double dq_terms = 0, dk_terms = 0;  // the largest sums of what dq and dk are sums of, without signs: they may cancel
 };
 
 inline Gradient backward(const Head& h, const Reals& dout) {
   const Forward f = forward(h);
   Gradient g{Reals(h.q.size()), Reals(h.k.size()), Reals(h.v.size())};
-  Reals dp(h.keys);
+  Reals dp(h.keys), dq_terms(h.q.size()), dk_terms(h.k.size());
   for (int64_t i = 0; i < h.queries; ++i) {
     const double* p = f.p.data() + i * h.keys;
     const double* factor = h.factor.data() + i * h.keys;
@@ -101,9 +102,14 @@ inline Gradient backward(const Head& h, const Reals& dout) {
       for (int64_t c = 0; c < h.d_k; ++c) {
         g.dq[i * h.d_k + c] += h.scale * p[j] * (dp[j] - mean) * h.k[j * h.d_k + c];
         g.dk[j * h.d_k + c] += h.scale * p[j] * (dp[j] - mean) * h.q[i * h.d_k + c];
+        const double terms = h.scale * p[j] * (std::abs(dp[j]) + std::abs(mean));
+        dq_terms[i * h.d_k + c] += terms * std::abs(h.k[j * h.d_k + c]);
+        dk_terms[j * h.d_k + c] += terms * std::abs(h.q[i * h.d_k + c]);
       }
     }
   }
+  for (double x : dq_terms) g.dq_terms = std::max(g.dq_terms, x);
+  for (double x : dk_terms) g.dk_terms = std::max(g.dk_terms, x);
   return g;
 }
 
@@ -195,9 +201,10 @@ struct Problem {
   Array q, kv, dout;  // kv: columns of k, then of v
 };
 
-inline void check_close(DType t, const Reals& expected, const Reals& actual, double part = kFloat32Sums) {
+// largest: at least that of the terms that are summed.
+inline void check_close(DType t, const Reals& expected, const Reals& actual, double part = kFloat32Sums,
+                        double largest = 0) {
   REQUIRE(expected.size() == actual.size());
-  double largest = 0;
   for (double x : expected) largest = std::max(largest, std::abs(x));
   int64_t wrong = 0;
   double worst = 0;
@@ -252,8 +259,10 @@ inline void check_results(const Problem& p, const Array& out, const std::vector<
     }
     const Gradient g =
         backward(head, Problem::columns(p.dout, p.q_begin[s], head.queries, a.out_stride, h * a.d_v, a.d_v));
-    check_close(p.type, g.dq, Problem::columns(dq, p.q_begin[s], head.queries, a.q_stride, h * a.d_k, a.d_k), part);
-    check_close(p.type, g.dk, Problem::columns(dkv, p.k_begin[s], head.keys, a.k_stride, h * a.d_k, a.d_k), part);
+    check_close(p.type, g.dq, Problem::columns(dq, p.q_begin[s], head.queries, a.q_stride, h * a.d_k, a.d_k), part,
+                g.dq_terms);
+    check_close(p.type, g.dk, Problem::columns(dkv, p.k_begin[s], head.keys, a.k_stride, h * a.d_k, a.d_k), part,
+                g.dk_terms);
     check_close(p.type, g.dv,
                 Problem::columns(dkv, p.k_begin[s], head.keys, a.v_stride, p.v_column() + h * a.d_v, a.d_v), part);
   }

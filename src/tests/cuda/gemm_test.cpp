@@ -31,6 +31,8 @@ TEST_CASE("cuda: products agree with float64") {
                                                                  {DType::kF16, DType::kF32}}));
   const bool transpose_a = GENERATE(false, true), transpose_b = GENERATE(false, true), plain = GENERATE(false, true);
   const bool accumulate = plain && ty == DType::kF32, biased = !plain && count == 1;
+  INFO(count << " x [" << m << ", " << n << ", " << k << "], " << name_of(t) << " into " << name_of(ty)
+             << ", transposed " << transpose_a << transpose_b << ", biased " << biased << ", TF32 " << products.tf32);
   const auto elements = [](int64_t a, int64_t b, int64_t c) { return static_cast<size_t>(a * b * c); };
   const Array a(t, random_values(elements(count, m, k), 1)), b(t, random_values(elements(count, k, n), 2));
   const Array bias(ty, random_values(static_cast<size_t>(n), 3));
@@ -66,4 +68,33 @@ TEST_CASE("cuda: products agree with float64") {
   CHECK(worst_error(ty, y, expected, 1e-5, rounds ? 2e-2 : 1e-4) <= 1);
   const bool large = std::min({m, n, k}) >= 64 && (m | n | k) % 8 == 0;      // else the library may well use float32
   if (rounds && large) CHECK(worst_error(ty, y, expected, 1e-6, 1e-6) > 1);  // it is not float32 in disguise
+}
+
+TEST_CASE("cuda: what is no number stays none, also through a ReLU") {
+  const auto device = test_device();
+  if (device == nullptr) return;
+  cuda::Products products(*device);
+  const DType t = GENERATE(DType::kF32, DType::kBF16, DType::kF16);
+  const auto [m, n, k] = GENERATE(table<int64_t, int64_t, int64_t>({{128, 64, 64}, {7, 9, 5}}));
+  const bool biased = GENERATE(false, true);
+  INFO("[" << m << ", " << n << ", " << k << "], " << name_of(t) << ", biased " << biased);
+  Array a(t, random_values(static_cast<size_t>(m * k), 1));
+  a.set(static_cast<size_t>(k), NAN);  // of row 1
+  const Array b(t, random_values(static_cast<size_t>(k * n), 2)), bias(t, random_values(static_cast<size_t>(n), 3));
+  Array y(t, std::vector<double>(static_cast<size_t>(m * n)));
+  OnDevice on(*device);
+  void* at_y = on(y);
+  products.multiply({.m = m,
+                     .n = n,
+                     .k = k,
+                     .t = t,
+                     .ty = t,
+                     .bias = biased ? on(bias) : nullptr,
+                     .activation = cuda::Activation::kRelu},
+                    on(a), on(b), at_y);
+  on.read(at_y, y);
+  for (int64_t c = 0; c < n; ++c) {
+    CHECK(std::isnan(y[static_cast<size_t>(n + c)]));
+    CHECK(y[static_cast<size_t>(c)] >= 0);
+  }
 }
