@@ -54,6 +54,17 @@ report() {
   awk -v a="$(median "$1" 1)" -v b="$(median "$peer" 1)" -v peer="$peer" 'BEGIN { printf "ratio %.3f to %s\n", a / b, peer }'
 }
 
+# rate WARM LOG: target tokens a second by the JSON log of an nmt-train, the first WARM updates not counted.
+rate() {
+  awk -v warm="$1" -F '[{},:"]+' '/"kind":"update"/ {
+      for (i = 2; i < NF; i += 2) value[$i] = $(i + 1)
+      if (value["update"] <= warm) { before = value["tokens"]; next }
+      seconds += value["seconds"]
+      tokens = value["tokens"] - before
+    }
+    END { printf "%.1f\n", tokens / seconds }' "$2"
+}
+
 # train WARM OPTION...: target tokens a second of nmt-train with these options, the first WARM updates not counted. What it
 # prints is in $work/stdout, its peak memory in $work/memory, the model in $work/model.safetensors.
 train() {
@@ -61,11 +72,5 @@ train() {
   rm -f "$work"/model.* "$work/log"
   /usr/bin/time -f %M -o "$work/memory" "$bin/nmt-train" "${@:2}" --disp-freq "${warm}u" --save-freq 0u --cpu-threads "$threads" \
     --model "$work/model.safetensors" --log-json "$work/log" --quiet > "$work/stdout"
-  awk -v warm="$warm" -F '[{},:"]+' '/"kind":"update"/ {
-      for (i = 2; i < NF; i += 2) value[$i] = $(i + 1)
-      if (value["update"] <= warm) { before = value["tokens"]; next }
-      seconds += value["seconds"]
-      tokens = value["tokens"] - before
-    }
-    END { printf "%.1f\n", tokens / seconds }' "$work/log"
+  rate "$warm" "$work/log"
 }

@@ -19,7 +19,6 @@ import time
 
 import sentencepiece
 
-SOURCE_TOKENS = 1024  # of a batch of CTranslate2
 LONGEST = 512  # tokens that CTranslate2 writes
 
 
@@ -29,7 +28,9 @@ class Nmt:
     def __init__(self, args, vocab):
         workers, threads = args.threads
         command = [args.nmt_decode, "--quiet", "--model", args.model, "--precision", args.precision, "--beam-size", args.beam,
-                   "--alpha", 0, "--cpu-threads", workers * threads, "--maxi-batch", 1 if args.one_at_a_time else 1000]
+                   "--alpha", 0, "--cpu-threads", workers * threads, "--devices", "0" if args.device == "cuda" else "cpu"]
+        if args.one_at_a_time:
+            command += ["--maxi-batch", 1]
         if args.shortlist:
             command += ["--shortlist", args.shortlist]
         self.process = subprocess.Popen(map(str, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -62,12 +63,13 @@ class CTranslate2:
 
         workers, threads = args.threads
         self.vocab, self.beam, self.use_vmap = vocab, args.beam, bool(args.shortlist)
+        self.source_tokens = args.source_tokens
         self.translator = ctranslate2.Translator(
-            args.folder, device="cpu", compute_type=args.precision, inter_threads=workers, intra_threads=threads)
+            args.folder, device=args.device, compute_type=args.precision, inter_threads=workers, intra_threads=threads)
 
     def translate(self, lines):
         results = self.translator.translate_batch(
-            self.vocab.encode(lines, out_type=str), beam_size=self.beam, length_penalty=0, max_batch_size=SOURCE_TOKENS,
+            self.vocab.encode(lines, out_type=str), beam_size=self.beam, length_penalty=0, max_batch_size=self.source_tokens,
             batch_type="tokens", min_decoding_length=0, max_decoding_length=LONGEST, use_vmap=self.use_vmap)
         return self.vocab.decode([result.hypotheses[0] for result in results])
 
@@ -99,6 +101,8 @@ def main():
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--threads", type=lambda text: tuple(map(int, text.split("x"))), default=(1, 2),
                         help="batches at a time x threads on each; nmt works on one with all of them")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: the first GPU")
+    parser.add_argument("--source-tokens", type=int, default=1024, help="of a batch of CTranslate2")
     parser.add_argument("--one-at-a-time", action="store_true", help="hand over a sentence when the one before is translated")
     args = parser.parse_args()
     lines = pathlib.Path(args.source).read_text(encoding="utf-8").removesuffix("\n").split("\n")

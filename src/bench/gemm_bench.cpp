@@ -10,9 +10,9 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
 #include "base/aligned.h"
+#include "bench/model_products.h"
 #include "config/app.h"
 #include "config/threads.h"
-#include "nn/model_config.h"
 
 namespace nmt {
 namespace {
@@ -38,13 +38,6 @@ struct GemmOptions {
 };
 
 constexpr uint8_t kFilling = 0x3c;  // bytes of operands: small numbers in all types
-
-struct Product {
-  const char* name;
-  int64_t m, n, k;
-  int count;  // of such products
-  bool weight_gradient = false;
-};
 
 // Seconds of the best turn but the first, which warms up: turn(0), turn(1) ...
 template <class Turn>
@@ -113,27 +106,8 @@ double seconds_of_nmt(ThreadPool& pool, const Product& p, const std::string& pre
   });
 }
 
-// The products of one pass forward over `source` tokens by the encoder and `target` tokens by the decoder.
-std::vector<Product> forward(const ModelConfig& c, int64_t source, int64_t target, int vocabulary) {
-  const int64_t d = c.dim_emb, f = c.dim_ffn, keys = c.keys(), values = c.values();
-  const int inner = c.activation == "swiglu" ? 2 : 1;
-  return {{"encoder: queries, keys, values", source, 2 * keys + values, d, c.enc_depth},
-          {"encoder: attention's output", source, d, values, c.enc_depth},
-          {"encoder: inner layer", source, f, d, inner * c.enc_depth},
-          {"encoder: outer layer", source, d, f, c.enc_depth},
-          {"decoder: keys, values of the source", source, keys + values, d, c.dec_depth},
-          {"decoder: queries, keys, values", target, 2 * keys + values, d, c.dec_depth},
-          {"decoder: queries across", target, keys, d, c.dec_depth},
-          {"decoder: attention's output", target, d, values, 2 * c.dec_depth},
-          {"decoder: inner layer", target, f, d, inner * c.dec_depth},
-          {"decoder: outer layer", target, d, f, c.dec_depth},
-          {"logits", target, vocabulary, d, 1}};
-}
-
 void run(GemmOptions& o) {
   o.model.validate();
-  require(o.model.encoder_layer == "self-attention" && o.model.decoder_layer == "self-attention",
-          "only layers of self-attention are known here");
   omp_set_num_threads(threads_or_all(o.threads));
   const bool train = o.work == "train";
   require(!train || o.precision != "int8", "there is no training in int8");
@@ -143,20 +117,14 @@ void run(GemmOptions& o) {
   double seconds = 0, flops = 0, seconds_nmt = 0;
   fmt::print("{:<38} {:>6} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9}\n", "product", "m", "n", "k", "count", "ms", "GFLOP/s",
              "nmt's");
-  std::vector<Product> products;
-  for (const Product& p : forward(o.model, source, o.rows, o.vocabulary)) {
-    products.push_back(p);
-    if (!train) continue;
-    products.push_back({"  gradient of x", p.m, p.k, p.n, p.count});
-    products.push_back({"  gradient of the weight", p.n, p.k, p.m, p.count, true});
-  }
+  const std::vector<Product> products = products_of(o.model, source, o.rows, o.vocabulary, train);
   std::vector<double> times;  // all first: nmt keeps oneDNN to one thread
   for (const Product& p : products) times.push_back(ceiling_seconds(p, o.precision, o.repetitions));
   ThreadPool pool(threads_or_all(o.threads));
   for (size_t i = 0; i < products.size(); ++i) {
     const Product& p = products[i];
     const double time = times[i], time_nmt = seconds_of_nmt(pool, p, o.precision, o.repetitions);
-    const double work = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+    const double work = p.flops();
     fmt::print("{:<38} {:>6} {:>6} {:>6} {:>6} {:>9.3f} {:>9.1f} {:>9.1f}\n", p.name, p.m, p.n, p.k, p.count,
                time * 1e3, work / time * 1e-9, work / time_nmt * 1e-9);
     seconds += time * p.count;
