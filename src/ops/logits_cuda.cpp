@@ -7,7 +7,7 @@
 namespace nmt {
 
 int64_t device_logit_rows(int64_t rows, int64_t width) {
-  constexpr int64_t kLogits = 1 << 26;
+  constexpr int64_t kLogits = 1 << 27;
   return std::min(rows, std::max<int64_t>(128, kLogits / std::max<int64_t>(1, width)));
 }
 

@@ -47,6 +47,23 @@ __device__ __forceinline__ Tile find_tile(const Attention& a, const int32_t* beg
           static_cast<int>(slot - begin[low] / size - low) * size};
 }
 
+// Calls body(tile) for the block's tiles of what `begin` tells of: that of its slot; or with `whole` all of sentence
+// blockIdx.x one after another, which saves the search and the slots that are left over.
+template <class Body>
+__device__ __forceinline__ void for_tiles(const Attention& a, const int32_t* begin, int size, bool whole, Body body) {
+  const int64_t s = blockIdx.x;
+  Tile tile =
+      whole ? Tile{s, a.q_begin[s], a.k_begin[s], a.q_begin[s + 1] - a.q_begin[s], a.k_begin[s + 1] - a.k_begin[s], 0}
+            : find_tile(a, begin, size);
+  const int count = begin == a.q_begin ? tile.queries : tile.keys;
+#pragma unroll 1
+  for (; tile.first < count; tile.first += size) {
+    body(tile);
+    if (!whole) break;
+    __syncthreads();
+  }
+}
+
 // ---- dropout ------------------------------------------------------------------------------------
 // Which weights of one head of one sentence dropout keeps.
 class Keep {

@@ -32,9 +32,16 @@ void with_width(int d, Body body) {
 
 constexpr int kWarpRows = 16;
 
-// Warps of a block that has a tile of queries: as many as most sentences use, of which little is known here. Results do
-// not depend on it.
-inline int warps_of_queries(const Attention& a, int64_t queries) { return queries <= 32 * a.sentences ? 2 : 4; }
+// Warps of a block, as suits sentences of the average length: of each one's nothing is known here. Where they are short
+// a block is a warp, which has whole sentences, as of more warps most would have nothing to do. Results do not depend
+// on it.
+inline int warps_of(const Attention& a, int64_t queries) {
+  return queries <= 20 * a.sentences ? 1 : queries <= 40 * a.sentences ? 2 : 4;
+}
+__device__ __forceinline__ bool has_whole_sentences() { return blockDim.x == kWarp; }
+inline int64_t tile_blocks(const Attention& a, int64_t rows, int warps) {
+  return warps == 1 ? a.sentences : tile_slots(rows, a.sentences, warps * kWarpRows);
+}
 
 // Rows of kWidth elements in shared memory, 16 bytes apart so that eight of them begin in eight different banks.
 template <int kWidth>
@@ -46,10 +53,12 @@ constexpr size_t tile_bytes(int rows) {
 
 __device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-// Begins to copy `rows` rows of d elements, of which `valid` exist: the others become zero.
+// Begins to copy `rows` rows of d elements, of which `valid` exist: up to a multiple of 16, which products read, the
+// others become zero.
 template <int kWidth, class T>
 __device__ __forceinline__ void copy_rows(const T* x, int64_t stride, int d, int rows, int valid, T* to) {
-  for (int i = threadIdx.x; i < rows * (kWidth / 8); i += blockDim.x) {
+  const int read = min(rows, (valid + 15) / 16 * 16);
+  for (int i = threadIdx.x; i < read * (kWidth / 8); i += blockDim.x) {
     const int r = i / (kWidth / 8), c = i % (kWidth / 8) * 8;
     if (c >= d) continue;
     if (r < valid)
@@ -58,6 +67,10 @@ __device__ __forceinline__ void copy_rows(const T* x, int64_t stride, int d, int
       *reinterpret_cast<uint4*>(to + r * kRowPitch<kWidth> + c) = {};
   }
 }
+
+// Whether the 8 columns of block n are of no product with the first `columns`, which go in sixteens: the sums' loops
+// end.
+__device__ __forceinline__ bool is_beyond(int n, int columns) { return n / 2 * 16 >= columns; }
 
 // sums += a b^T, the warp's 16 rows of a by `columns` rows of b, of d elements.
 template <int kWidth, int kColumns, class T>
@@ -141,24 +154,29 @@ __device__ __forceinline__ void store_rows(const float (&sums)[kWidth / 8][4], c
   }
 }
 
-// Which weights of the warp's 16 queries and a tile of 64 keys are kept. Made before the products: it takes registers.
-template <bool kDropout>
+// Which weights of the warp's 16 queries and a tile of kKeys keys, 32 or 64, are kept. Made before the products: it
+// takes registers.
+template <bool kDropout, int kKeys>
 class KeptOfQueries {
  public:
   __device__ KeptOfQueries(const Keep& keep, int query, int key) {
     if constexpr (!kDropout) return;
     const int lane = lane_of_warp();
-    const unsigned bits = keep.bits<32>(query + lane / 2, key + lane % 2 * 32);  // halves of a query's
+    const unsigned bits = keep.bits<32>(query + lane / kParts % kWarpRows, key + lane % kParts * 32);  // a part's
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      words_[i] = __shfl_sync(kAllLanes, bits, 2 * (lane / 4 + i / 2 * 8) + i % 2) >> (lane % 4 * 2);
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int part = 0; part < kParts; ++part)
+        words_[half][part] = __shfl_sync(kAllLanes, bits, (lane / 4 + half * 8) * kParts + part) >> (lane % 4 * 2);
+    }
   }
 
   // That of sums[n][i].
-  __device__ bool at(int n, int i) const { return !kDropout || words_[i / 2 * 2 + n / 4] >> (n % 4 * 8 + i % 2) & 1; }
+  __device__ bool at(int n, int i) const { return !kDropout || words_[i / 2][n / 4] >> (n % 4 * 8 + i % 2) & 1; }
 
  private:
-  unsigned words_[4];
+  static constexpr int kParts = kKeys / 32;
+  unsigned words_[2][kParts];
 };
 
 }  // namespace nmt::cuda

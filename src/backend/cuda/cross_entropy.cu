@@ -6,10 +6,10 @@ namespace {
 
 constexpr int kThreads = 1024;
 
-// Two passes over a row, the second from a cache: sums, then the gradient. Logits enter relative to the largest or to
-// that of the label, so that a common offset costs no bits.
+// Two passes over a row, the second from a cache, which holds those of two blocks a multiprocessor: sums, then the
+// gradient. Logits enter relative to the largest or to the first, so that a common offset costs no bits.
 template <int N, class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     cross_entropy_kernel(Team team, int64_t rows, int64_t width, const float* logits, const int32_t* labels,
                          float smoothing, const float* weight, const float* factor, float* loss, float* nll,
                          T* dlogits) {
@@ -23,8 +23,7 @@ __global__ void __launch_bounds__(kThreads)
   float label_loss = 0, smoothed_loss = 0;
   Normaliser norm;
   if (label >= 0) {
-    const float label_logit = x[label];
-    const float pivot = fabsf(label_logit) <= FLT_MAX ? label_logit : 0;
+    const float label_logit = x[label], pivot = fabsf(x[0]) <= FLT_MAX ? x[0] : 0;
     float shifted = 0;
     for (int c = begin; c < width; c += step) {
       float v[N];
@@ -33,8 +32,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < N; ++i) shifted += v[i] - pivot;
     }
-    norm.combine(team);
-    shifted = team.sum(shifted);
+    norm.combine(team, shifted);
     const float log_sum = logf(norm.sum);
     label_loss = log_sum + (norm.largest - label_logit);
     const float mean_loss = log_sum + ((norm.largest - pivot) - shifted / static_cast<float>(width));

@@ -139,21 +139,21 @@ __device__ __forceinline__ float warp_max(float x) {
 // memory, free again afterwards.
 __device__ __forceinline__ float block_sum(float x, float* room) {
   x = warp_sum(x);
-  if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = x;
+  const unsigned lane = threadIdx.x % kWarp;
+  if (lane == 0) room[threadIdx.x / kWarp] = x;
   __syncthreads();
-  float all = 0;
-  for (unsigned w = 0; w < blockDim.x / kWarp; ++w) all += room[w];
+  x = warp_sum(lane < blockDim.x / kWarp ? room[lane] : 0);
   __syncthreads();
-  return all;
+  return x;
 }
 __device__ __forceinline__ float block_max(float x, float* room) {
   x = warp_max(x);
-  if (threadIdx.x % kWarp == 0) room[threadIdx.x / kWarp] = x;
+  const unsigned lane = threadIdx.x % kWarp;
+  if (lane == 0) room[threadIdx.x / kWarp] = x;
   __syncthreads();
-  float all = room[0];
-  for (unsigned w = 1; w < blockDim.x / kWarp; ++w) all = fmaxf(all, room[w]);
+  x = warp_max(room[lane < blockDim.x / kWarp ? lane : 0]);
   __syncthreads();
-  return all;
+  return x;
 }
 
 }  // namespace nmt::cuda

@@ -12,7 +12,7 @@ namespace nmt::cuda {
 namespace {
 
 constexpr int kThreads = 512;   // of a team, at most
-constexpr int kChunkRows = 32;  // of partial sums
+constexpr int kChunkRows = 16;  // of partial sums
 
 template <int N>
 constexpr int kGroups = N == 1 ? 8 : 2;
@@ -93,26 +93,47 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // With n = (z - mean) / sigma and g = dout * scale: dz = (g - mean(g) - n * mean(g * n)) / sigma. A block goes over a
-// chunk of rows and leaves the sums over it of dout * n, and behind those of all chunks, of dout.
+// chunk of rows and leaves the sums over it of dout * n, and behind them of dout.
 template <int N, class T>
 __global__ void __launch_bounds__(kThreads)
     layer_norm_backward_kernel(Team team, int64_t rows, int64_t width, const T* dout, const T* sums, const float* stats,
                                const float* scale, Dropout d, T* dx, T* dy, float* partial) {
   const int lane = team.lane() * N, step = team.lanes() * N;
   const auto count = static_cast<float>(width);
-  const int64_t begin = static_cast<int64_t>(blockIdx.x) * kChunkRows, end = min(begin + kChunkRows, rows);
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * kChunkRows, first = begin * width;
+  const int row_width = static_cast<int>(width), chunk_rows = static_cast<int>(min(rows - begin, int64_t{kChunkRows}));
+  stats += 2 * begin;
 
+  struct Row {
+    Vector<T, N> sums[kGroups<N>], dout[kGroups<N>];
+  };
+  const auto read = [&](int r) {
+    Row row;
+#pragma unroll
+    for (int g = 0; g < kGroups<N>; ++g) {
+      const int at = r * row_width + min(lane + g * step, row_width - N);
+      row.sums[g] = vector_at<N>(sums + first + at);
+      row.dout[g] = vector_at<N>(dout + first + at);
+    }
+    return row;
+  };
+
+  // A row is read while the one before is computed, where registers suffice.
+  constexpr bool kAhead = sizeof(T) == 2 && N > 1;
   float dscale[kGroups<N>][N] = {}, dbias[kGroups<N>][N] = {};
-  for (int64_t r = begin + team.index(); r < end; r += team.count()) {
-    const int64_t row = r * width;
+  Row next;
+  if constexpr (kAhead) next = read(min(team.index(), chunk_rows - 1));
+  for (int r = team.index(); r < chunk_rows; r += team.count()) {
+    if constexpr (!kAhead) next = read(r);
+    const int64_t row = first + r * row_width;
     const float mean = stats[2 * r], inverse = stats[2 * r + 1];
     float normal[kGroups<N>][N], gradient[kGroups<N>][N];
 #pragma unroll
     for (int g = 0; g < kGroups<N>; ++g) {
-      const int64_t at = row + min(lane + g * step, static_cast<int>(width) - N);
-      load(sums + at, normal[g]);
-      load(dout + at, gradient[g]);
+      widen(next.sums[g], normal[g]);
+      widen(next.dout[g], gradient[g]);
     }
+    if constexpr (kAhead) next = read(min(r + team.count(), chunk_rows - 1));
     float mean_g = 0, mean_gn = 0;
 #pragma unroll
     for (int g = 0; g < kGroups<N>; ++g) {
@@ -147,23 +168,22 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 
-  float* dscales = partial + blockIdx.x * width;
-  float* dbiases = dscales + gridDim.x * width;
+  float* chunk = partial + blockIdx.x * 2 * width;
   auto* room = shared_memory<float>();  // [team][dscale or dbias][column]
   const bool alone = team.count() == 1;
 #pragma unroll
   for (int g = 0; g < kGroups<N>; ++g) {
     const int c = lane + g * step;
     if (c >= width) break;
-    store(dscale[g], alone ? dscales + c : room + 2 * team.index() * width + c);
-    store(dbias[g], alone ? dbiases + c : room + (2 * team.index() + 1) * width + c);
+    store(dscale[g], (alone ? chunk : room + 2 * team.index() * width) + c);
+    store(dbias[g], (alone ? chunk : room + 2 * team.index() * width) + width + c);
   }
   if (alone) return;
   __syncthreads();
   for (int64_t c = threadIdx.x; c < 2 * width; c += blockDim.x) {
     float all = 0;
     for (int t = 0; t < team.count(); ++t) all += room[2 * t * width + c];
-    (c < width ? dscales : dbiases - width)[c] = all;
+    chunk[c] = all;
   }
 }
 
@@ -203,8 +223,7 @@ void layer_norm_backward(Stream s, DType t, int64_t rows, int64_t width, const v
              static_cast<T*>(dy), room);
     });
   });
-  add_partial_sums(s, chunks, width, room, DType::kF32, dscale, true);
-  add_partial_sums(s, chunks, width, room + chunks * width, DType::kF32, dbias, true);
+  add_partial_sums(s, chunks, 2 * width, room, DType::kF32, {width, dscale, dbias}, true);
 }
 
 }  // namespace nmt::cuda

@@ -28,7 +28,7 @@ class Team {
   __device__ int64_t row() const { return static_cast<int64_t>(blockIdx.x) * count() + index(); }
 
   // Over the team, for all of its threads. The first kRoom floats of shared memory are used, and free again afterwards.
-  static constexpr int kRoom = 64;
+  static constexpr int kRoom = 3 * kWarp;
   __device__ __forceinline__ void add_up(float& a, float& b) const {
     a = warp_sum(a);
     b = warp_sum(b);
@@ -39,11 +39,10 @@ class Team {
       room[kWarp + threadIdx.x / kWarp] = b;
     }
     __syncthreads();
-    a = b = 0;
-    for (unsigned w = 0; w < blockDim.x / kWarp; ++w) {
-      a += room[w];
-      b += room[kWarp + w];
-    }
+    const unsigned w = threadIdx.x % kWarp;
+    const bool exists = w < blockDim.x / kWarp;
+    a = warp_sum(exists ? room[w] : 0);
+    b = warp_sum(exists ? room[kWarp + w] : 0);
     __syncthreads();
   }
   __device__ __forceinline__ float sum(float x) const {
@@ -73,10 +72,36 @@ struct Normaliser {
     largest = m;
   }
 
-  // That of all elements of the team.
+  // That of all elements of the team; `more` is added up over it, too.
+  __device__ __forceinline__ void combine(const Team& team, float& more) {
+    combine_warp(more);
+    if (team.lanes() == kWarp) return;
+    auto* room = shared_memory<float>();
+    const unsigned w = threadIdx.x % kWarp;
+    if (w == 0) {
+      float* of_warp = room + threadIdx.x / kWarp;
+      of_warp[0] = largest;
+      of_warp[kWarp] = sum;
+      of_warp[2 * kWarp] = more;
+    }
+    __syncthreads();
+    const bool exists = w < blockDim.x / kWarp;
+    largest = exists ? room[w] : -FLT_MAX;
+    sum = exists ? room[kWarp + w] : 0;
+    more = exists ? room[2 * kWarp + w] : 0;
+    combine_warp(more);
+    __syncthreads();
+  }
   __device__ __forceinline__ void combine(const Team& team) {
-    const float m = team.max(largest);
-    sum = team.sum(sum * __expf(largest - m));
+    float nothing = 0;
+    combine(team, nothing);
+  }
+
+ private:
+  __device__ __forceinline__ void combine_warp(float& more) {
+    const float m = warp_max(largest);
+    sum = warp_sum(sum * __expf(largest - m));
+    more = warp_sum(more);
     largest = m;
   }
 };

@@ -36,26 +36,37 @@ __global__ void __launch_bounds__(kColumnWarps* kWarp)
   partial[blockIdx.x * width + tile + c] = all;
 }
 
-constexpr int kSlices = 32;
+constexpr int kSumColumns = 8, kSumWarps = 32, kSlices = kWarp / kSumColumns;  // kSlices: of a warp
 
-// A block adds up 32 columns: each warp every 32nd row, then the warps' sums.
+// Over the lanes of a warp that have the same column.
+__device__ __forceinline__ float slice_sum(float x) {
+  for (int offset = kSumColumns; offset < kWarp; offset *= 2) x += __shfl_xor_sync(kAllLanes, x, offset);
+  return x;
+}
+
+// A block adds up 8 columns, of which each warp has four rows at a time; then the warps' sums, eight of them a slice.
 template <class T>
-__global__ void __launch_bounds__(kSlices* kWarp)
-    add_partial_sums_kernel(int64_t count, int64_t width, const float* partial, T* sums, bool accumulate) {
-  const int lane = threadIdx.x % kWarp, slice = threadIdx.x / kWarp;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarp + lane;
+__global__ void __launch_bounds__(kSumWarps* kWarp)
+    add_partial_sums_kernel(int64_t count, int64_t width, const float* partial, SumsInTwo sums, bool accumulate) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, slice = lane / kSumColumns;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kSumColumns + lane % kSumColumns;
   float sum = 0;
   if (column < width) {
 #pragma unroll 4
-    for (int64_t r = slice; r < count; r += kSlices) sum += partial[r * width + column];
+    for (int64_t r = warp * kSlices + slice; r < count; r += kSumWarps * kSlices) sum += partial[r * width + column];
   }
-  auto* slices = shared_memory<float>();
-  slices[slice * kWarp + lane] = sum;
+  sum = slice_sum(sum);
+  auto* room = shared_memory<float>();  // [warp][column]
+  if (slice == 0) room[warp * kSumColumns + lane] = sum;
   __syncthreads();
+  if (warp > 0) return;
+  sum = 0;
+  for (int w = slice; w < kSumWarps; w += kSlices) sum += room[w * kSumColumns + lane % kSumColumns];
+  sum = slice_sum(sum);
   if (slice > 0 || column >= width) return;
-  float all = accumulate ? to_float(sums[column]) : 0;
-  for (int i = 0; i < kSlices; ++i) all += slices[i * kWarp + lane];
-  sums[column] = rounded<T>(all);
+  T* to =
+      column < sums.split ? static_cast<T*>(sums.first) + column : static_cast<T*>(sums.second) + column - sums.split;
+  *to = rounded<T>(accumulate ? to_float(*to) + sum : sum);
 }
 
 // ---- over everything, in float64 ------------------------------------------------------------------------------------
@@ -118,16 +129,16 @@ void column_sums(Stream s, DType t, int64_t rows, int64_t width, const void* x, 
       launch("column_sums", s, grid, column_sums_kernel<N, T>, rows, width, static_cast<const T*>(x), room);
     });
   });
-  add_partial_sums(s, chunks, width, room, t_sums, sums, accumulate);
+  add_partial_sums(s, chunks, width, room, t_sums, {width, sums, nullptr}, accumulate);
 }
 
-void add_partial_sums(Stream s, int64_t count, int64_t width, const float* partial, DType t_sums, void* sums,
+void add_partial_sums(Stream s, int64_t count, int64_t width, const float* partial, DType t_sums, const SumsInTwo& sums,
                       bool accumulate) {
-  const Grid grid = {
-      .x = divide_up(width, kWarp), .threads = kSlices * kWarp, .shared = kSlices * kWarp * sizeof(float)};
+  const Grid grid = {.x = divide_up(width, kSumColumns),
+                     .threads = kSumWarps * kWarp,
+                     .shared = kSumWarps * kSumColumns * sizeof(float)};
   with_type(t_sums, [&](auto type) {
-    using T = decltype(type);
-    launch("add_partial_sums", s, grid, add_partial_sums_kernel<T>, count, width, partial, static_cast<T*>(sums),
+    launch("add_partial_sums", s, grid, add_partial_sums_kernel<decltype(type)>, count, width, partial, sums,
            accumulate);
   });
 }

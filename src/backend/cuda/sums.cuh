@@ -6,8 +6,14 @@
 // The end of sums over rows that began with partial sums of fixed chunks of rows.
 namespace nmt::cuda {
 
-// sums[c] = (accumulate: sums[c] +) the sum over `count` rows of partial[r][c].
-void add_partial_sums(Stream s, int64_t count, int64_t width, const float* partial, DType t_sums, void* sums,
+// Of columns [0, split) to the first, of those behind to the second.
+struct SumsInTwo {
+  int64_t split;
+  void *first, *second;
+};
+
+// sums[c] = (accumulate: sums[c] +) the sum over `count` rows of partial[r][c], rows `width` wide.
+void add_partial_sums(Stream s, int64_t count, int64_t width, const float* partial, DType t_sums, const SumsInTwo& sums,
                       bool accumulate);
 
 }  // namespace nmt::cuda
