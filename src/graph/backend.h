@@ -56,6 +56,7 @@ class Backend {
   // *update = nmt::decide(rule, *totals, *update)
   virtual void decide(const UpdateRule& rule, const UpdateTotals* totals, Update* update) = 0;
   // The update that was decided on, over n floats: Adam, or where it is skipped only g = 0. `average` may be null.
+  // parameters_changed() is to follow.
   virtual void adam(ThreadPool& pool, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
                     float* average) = 0;
   virtual std::unique_ptr<Message> message(size_t room) = 0;  // for so many bytes, and more

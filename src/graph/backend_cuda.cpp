@@ -1,5 +1,7 @@
 #include "graph/backend_cuda.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "graph/runtime.h"
@@ -26,8 +28,9 @@ void CudaBackend::free(void* memory) {
 void CudaBackend::remove_copies(const void* memory, size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(memory);
   const auto lies_here = [&](const auto& copy) {
-    const void* of = std::get<0>(copy.first);
-    return of >= begin && of < begin + bytes;
+    const auto [of, elements, t] = copy.first;
+    return begin < reinterpret_cast<const std::byte*>(of + elements) &&
+           reinterpret_cast<const std::byte*>(of) < begin + bytes;
   };
   if (std::erase_if(copies_, lies_here) > 0) ++recordings_version_;
 }
@@ -48,16 +51,43 @@ void CudaBackend::sum_of_squares(ThreadPool&, int64_t n, const float* x, double*
   named("norm", [&] { cuda::sum_of_squares(stream(), n, x, static_cast<double*>(sums_.data()), sum); });
 }
 
+void CudaBackend::adam(ThreadPool&, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
+                       float* average) {
+  const auto whole = std::ranges::find_if(copies_, [&](const auto& copy) {
+    const auto [of, elements, t] = copy.first;
+    return of == p && elements == n && t != DType::kF32 && copy.second.version == version_;
+  });
+  const bool has_copy = whole != copies_.end();
+  const DType t = has_copy ? std::get<DType>(whole->first) : DType::kF32;
+  named("update", [&] {
+    cuda::adam(stream(), update, n, g, m, v, p, average, t, has_copy ? whole->second.memory.data() : nullptr);
+  });
+  if (has_copy) whole->second.version = version_ + 1;  // that of parameters_changed()
+}
+
 const void* CudaBackend::weight(const Tensor& w, DType t) {
-  if (w.dtype() == t && reinterpret_cast<uintptr_t>(w.data) % 16 == 0) return w.data;
-  Copy& copy = copies_[{w.data, w.elements(), t}];
+  const auto fits = [](int64_t offset, DType type) { return offset * static_cast<int64_t>(size_of(type)) % 16 == 0; };
+  const auto* data = static_cast<const float*>(w.data);
+  if (w.dtype() == t && reinterpret_cast<uintptr_t>(data) % 16 == 0) return data;
+  check(w.dtype() == DType::kF32, "a weight of {}", name_of(w.dtype()));
+  const float* begin = data;
+  int64_t elements = w.elements();
+  if (auto behind = sizes_.upper_bound(data); behind != sizes_.begin()) {
+    const auto& [memory, bytes] = *--behind;
+    const auto* all = static_cast<const float*>(memory);
+    if (data + elements <= all + bytes / sizeof(float) && fits(data - all, t)) {
+      begin = all;
+      elements = static_cast<int64_t>(bytes / sizeof(float));
+    }
+  }
+  Copy& copy = copies_[{begin, elements, t}];
   if (copy.version != version_) {
-    const size_t bytes = static_cast<size_t>(w.elements()) * size_of(t);
+    const size_t bytes = static_cast<size_t>(elements) * size_of(t);
     if (copy.memory.bytes() != bytes) copy.memory = cuda::DeviceMemory(device_, bytes);
-    cuda::convert(stream(), w.dtype(), w.data, t, copy.memory.data(), w.elements());
+    cuda::convert(stream(), DType::kF32, begin, t, copy.memory.data(), elements);
     copy.version = version_;
   }
-  return copy.memory.data();
+  return static_cast<const std::byte*>(copy.memory.data()) + (data - begin) * static_cast<int64_t>(size_of(t));
 }
 
 }  // namespace nmt

@@ -43,10 +43,8 @@ class CudaBackend : public Backend {
   void decide(const UpdateRule& rule, const UpdateTotals* totals, Update* update) override {
     named("update", [&] { cuda::decide(stream(), rule, totals, update); });
   }
-  void adam(ThreadPool&, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
-            float* average) override {
-    named("update", [&] { cuda::adam(stream(), update, n, g, m, v, p, average); });
-  }
+  void adam(ThreadPool& pool, const Update* update, int64_t n, float* g, float* m, float* v, float* p,
+            float* average) override;
   std::unique_ptr<Message> message(size_t room) override { return device_.message(room); }
   std::unique_ptr<Recording> record(const std::function<void()>& work) override { return device_.record(work); }
   uint64_t recordings_version() const override { return recordings_version_; }
@@ -64,8 +62,8 @@ class CudaBackend : public Backend {
   cuda::Device& device() { return device_; }
   cuda::Stream stream() const { return device_.stream(); }
   cuda::Products& products() { return products_; }
-  // A parameter as products of dtype t read it: itself, or a copy that is made anew after parameters_changed(); 16-byte
-  // aligned.
+  // A parameter as products of dtype t read it, 16-byte aligned: itself, or its place in a copy of all that was
+  // allocated together, which adam() keeps up to date, and which is made anew after other changes.
   const void* weight(const Tensor& w, DType t);
 
  private:
@@ -74,7 +72,7 @@ class CudaBackend : public Backend {
     cuda::DeviceMemory memory;
   };
 
-  void remove_copies(const void* memory, size_t bytes);  // of the parameters that begin there
+  void remove_copies(const void* memory, size_t bytes);  // of what lies there
 
   // A device's failure may be noticed later than it happens: what is named is what could not begin.
   template <class Begin>
@@ -95,8 +93,8 @@ class CudaBackend : public Backend {
   cuda::DeviceMemory rows_;          // of copy_rows()
   uint64_t version_ = 1;             // of the parameters' values
   uint64_t recordings_version_ = 0;  // grows where a copy goes out of date or away, or products change
-  std::map<std::tuple<const void*, int64_t, DType>, Copy> copies_;  // by address, number of elements and type
-  std::map<const void*, size_t> sizes_;                             // of what is allocated
+  std::map<std::tuple<const float*, int64_t, DType>, Copy> copies_;  // by address, number of elements and type
+  std::map<const void*, size_t> sizes_;                              // of what is allocated
 };
 
 }  // namespace nmt

@@ -107,8 +107,10 @@ void dropout_segments(Stream s, DType t, int heads, int64_t queries, int64_t key
 // ---- updates ------------------------------------------------------------------------------------
 // *update = decide(rule, *totals, *update).
 void decide(Stream s, const UpdateRule& rule, const UpdateTotals* totals, Update* update);
-// The update that was decided on, on n elements: Adam, or where it is skipped only g = 0. average may be null.
-void adam(Stream s, const Update* update, int64_t n, float* g, float* m, float* v, float* p, float* average);
+// The update that was decided on, on n elements: Adam, or where it is skipped only g = 0. average may be null; so may
+// copy, which else was p in dtype t_copy and is so again.
+void adam(Stream s, const Update* update, int64_t n, float* g, float* m, float* v, float* p, float* average,
+          DType t_copy, void* copy);
 // *sum += *x.
 void add_to(Stream s, const float* x, double* sum);
 // *sum = the sum of squares, added up in float64. room: sum_of_squares_room(n) doubles.

@@ -9,8 +9,9 @@ __global__ void decide_kernel(UpdateRule rule, const UpdateTotals* totals, Updat
 }
 
 // p -= rate * (m / correction1) / (sqrt(v / correction2) + eps), with the corrections in `rate` and `root_factor`.
-template <int N>
-__global__ void adam_kernel(const Update* update, int64_t n, float* g, float* m, float* v, float* p, float* average) {
+template <int N, class T>
+__global__ void adam_kernel(const Update* update, int64_t n, float* g, float* m, float* v, float* p, float* average,
+                            T* copy) {
   const int64_t first = N * global_thread(), count = n - first;
   if (count <= 0) return;
   float gradient[N];
@@ -38,6 +39,7 @@ __global__ void adam_kernel(const Update* update, int64_t n, float* g, float* m,
   store(m1, count, m + first);
   store(v1, count, v + first);
   store(p1, count, p + first);
+  if (copy != nullptr) store(p1, count, copy + first);
   if (average == nullptr) return;
   float smooth[N];
   load(average + first, count, smooth);
@@ -58,10 +60,14 @@ void decide(Stream s, const UpdateRule& rule, const UpdateTotals* totals, Update
   launch("decide", s, kOneWarp, decide_kernel, rule, totals, update);
 }
 
-void adam(Stream s, const Update* update, int64_t n, float* g, float* m, float* v, float* p, float* average) {
-  with_vectors<4>(aligned(g, m, v, p, average), [&](auto size) {
-    constexpr int N = size;
-    launch("adam", s, flat_grid(n, N), adam_kernel<N>, update, n, g, m, v, p, average);
+void adam(Stream s, const Update* update, int64_t n, float* g, float* m, float* v, float* p, float* average,
+          DType t_copy, void* copy) {
+  with_type(t_copy, [&](auto type) {
+    with_vectors<4>(aligned(g, m, v, p, average, copy), [&](auto size) {
+      using T = decltype(type);
+      constexpr int N = size;
+      launch("adam", s, flat_grid(n, N), adam_kernel<N, T>, update, n, g, m, v, p, average, static_cast<T*>(copy));
+    });
   });
 }
 

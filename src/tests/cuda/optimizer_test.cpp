@@ -19,13 +19,16 @@ TEST_CASE("cuda: Adam agrees with the CPU's") {
                .smoothing = 0.05f};
   Array g(DType::kF32, random_values(n, 1, 0.01)), m(DType::kF32, random_values(n, 2, 0.01));
   Array v(DType::kF32, random_values(n, 3, 1e-5, 1e-4)), p(DType::kF32, random_values(n, 4)), average = p;
+  const DType t_copy = GENERATE(DType::kF32, DType::kBF16, DType::kF16);  // kF32: none
+  Array copy(t_copy, p.values());
   OnDevice on(*device);
+  void* const at_copy = on(copy);
   void *at_g = on(g, shift), *at_m = on(m), *at_v = on(v), *at_p = on(p), *at_average = on(average);
   const auto f32 = [](void* at) { return static_cast<float*>(at); };
   const auto count = static_cast<int64_t>(n);
   const std::vector<Update> update(1, {.made = GENERATE(true, false), .adam = a});
   cuda::adam(on.stream(), on(update), count, f32(at_g), f32(at_m), f32(at_v), f32(at_p),
-             averaged ? f32(at_average) : nullptr);
+             averaged ? f32(at_average) : nullptr, t_copy, t_copy == DType::kF32 ? nullptr : at_copy);
   if (update[0].made)
     cpu::adam(a, 0, count, g.f32(), m.f32(), v.f32(), p.f32(), averaged ? average.f32() : nullptr);
   else
@@ -40,4 +43,9 @@ TEST_CASE("cuda: Adam agrees with the CPU's") {
   check(at_v, v, 2e-7, 0);
   check(at_p, p, 2e-7, 1e-8);
   check(at_average, average, 2e-7, 1e-8);
+  if (t_copy == DType::kF32) return;
+  Array updated(DType::kF32, n);
+  on.read(at_p, updated);
+  on.read(at_copy, copy);
+  CHECK(copy == Array(t_copy, updated.values()));
 }
