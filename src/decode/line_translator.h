@@ -61,7 +61,7 @@ class LineTranslator {
  private:
   // Than the limits let of so many lines and source tokens. Throws the error where a line alone needs too much.
   void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens);
-  std::vector<int32_t> encode(const Vocab& vocab, std::string_view line, int64_t number, const char* side);
+  std::vector<std::vector<int32_t>> encode(const Vocab& vocab, std::span<const std::string> lines, const char* side);
   Translation translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const;
   class InOrder;
 
