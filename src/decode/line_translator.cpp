@@ -72,33 +72,35 @@ LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Voca
       input_(std::move(input)) {}
 
 // By all threads: a device would wait for one.
-std::vector<std::vector<int32_t>> LineTranslator::encode(const Vocab& vocab, std::span<const std::string> lines,
-                                                         const char* side) {
+std::vector<Vocab::LineIds> LineTranslator::encode(const Vocab& vocab, std::span<const std::string> lines) const {
   constexpr int64_t kGrain = 16;
   std::vector<Vocab::LineIds> encoded(lines.size());
   decoder_.runtime().pool().parallel_for(std::ssize(lines), kGrain, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
       encoded[i] = vocab.encode_line(lines[i]);
   });
-  std::vector<std::vector<int32_t>> all;
-  for (auto& [ids, whole] : encoded) {
-    const auto place = [&] { return fmt::format("{}:{}: the {}", input_, totals_.lines + std::ssize(all) + 1, side); };
-    const size_t tokens = ids.size(), kept = std::min(tokens, static_cast<size_t>(max_length_));
-    if ((!whole || kept < tokens) && ++totals_.cut <= kNamed) {
-      if (whole)
-        log::warn("{} has {} tokens and is cut after {}; nmt-decode --max-length {} takes all of it", place(), tokens,
-                  kept, tokens);
-      else
-        log::warn("{} is longer than {} KiB and is cut after {} tokens", place(), Vocab::kLongestLine >> 10, kept);
-    }
-    ids.resize(kept);
-    require(static_cast<int64_t>(kept) < decoder_.longest(),
-            "{} has {} tokens and an end token, but the model has learned only {} positions "
-            "(--transformer-max-positions); nmt-decode --max-length {} cuts such lines",
-            place(), kept, decoder_.longest(), decoder_.longest() - 1);
-    all.push_back(std::move(ids));
+  return encoded;
+}
+
+std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, size_t number, const char* side) {
+  auto& [ids, whole] = line;
+  const auto place = [&] {
+    return fmt::format("{}:{}: the {}", input_, totals_.lines + static_cast<int64_t>(number) + 1, side);
+  };
+  const size_t tokens = ids.size(), kept = std::min(tokens, static_cast<size_t>(max_length_));
+  if ((!whole || kept < tokens) && ++totals_.cut <= kNamed) {
+    if (whole)
+      log::warn("{} has {} tokens and is cut after {}; nmt-decode --max-length {} takes all of it", place(), tokens,
+                kept, tokens);
+    else
+      log::warn("{} is longer than {} KiB and is cut after {} tokens", place(), Vocab::kLongestLine >> 10, kept);
   }
-  return all;
+  ids.resize(kept);
+  require(static_cast<int64_t>(kept) < decoder_.longest(),
+          "{} has {} tokens and an end token, but the model has learned only {} positions "
+          "(--transformer-max-positions); nmt-decode --max-length {} cuts such lines",
+          place(), kept, decoder_.longest(), decoder_.longest() - 1);
+  return std::move(ids);
 }
 
 // Takes the translations of lines in any order and gives them to the sink in the lines' order.
@@ -132,7 +134,8 @@ Translation LineTranslator::translation(std::vector<int32_t> source, const Hypot
 void LineTranslator::translate(std::span<const std::string> lines, const Sink& sink,
                                const std::function<void()>& meanwhile) {
   InOrder results(lines.size(), totals_, sink);
-  auto ids = encode(source_, lines, "source");
+  std::vector<std::vector<int32_t>> ids;
+  for (auto& line : encode(source_, lines)) ids.push_back(cut(std::move(line), ids.size(), "source"));
   totals_.source_tokens += tokens_of(ids);
   std::vector<std::vector<int32_t>> sources;
   std::vector<int32_t> words;  // for trees
@@ -195,7 +198,12 @@ void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t 
 void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink) {
   check(lines.size() == targets.size(), "{} lines with {} translations", lines.size(), targets.size());
   InOrder results(lines.size(), totals_, sink);
-  const auto sources = encode(source_, lines, "source"), translations = encode(target_, targets, "translation");
+  auto encoded_sources = encode(source_, lines), encoded_targets = encode(target_, targets);
+  std::vector<std::vector<int32_t>> sources, translations;
+  for (size_t i = 0; i < lines.size(); ++i) {  // warnings come line by line
+    sources.push_back(cut(std::move(encoded_sources[i]), i, "source"));
+    translations.push_back(cut(std::move(encoded_targets[i]), i, "translation"));
+  }
   totals_.source_tokens += tokens_of(sources);
   totals_.target_tokens += tokens_of(translations);
   auto order = by_falling_length(sources);

@@ -61,7 +61,10 @@ class LineTranslator {
  private:
   // Than the limits let of so many lines and source tokens. Throws the error where a line alone needs too much.
   void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens);
-  std::vector<std::vector<int32_t>> encode(const Vocab& vocab, std::span<const std::string> lines, const char* side);
+  std::vector<Vocab::LineIds> encode(const Vocab& vocab, std::span<const std::string> lines) const;
+  // What the limits leave of the number-th of the lines at hand, with a warning where it is less; UserError where the
+  // model knows no such positions.
+  std::vector<int32_t> cut(Vocab::LineIds line, size_t number, const char* side);
   Translation translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const;
   class InOrder;
 

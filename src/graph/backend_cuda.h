@@ -63,7 +63,8 @@ class CudaBackend : public Backend {
   cuda::Stream stream() const { return device_.stream(); }
   cuda::Products& products() { return products_; }
   // A parameter as products of dtype t read it, 16-byte aligned: itself, or its place in a copy of all that was
-  // allocated together, which adam() keeps up to date, and which is made anew after other changes.
+  // allocated together (where it would not be aligned, a copy of its own). A copy is made anew after
+  // parameters_changed(), unless adam() has written it, too.
   const void* weight(const Tensor& w, DType t);
 
  private:

@@ -28,6 +28,11 @@ struct Tile {
   int queries, keys, first;
 };
 
+__device__ __forceinline__ Tile tile_of(const Attention& a, int64_t sentence, int first) {
+  const int64_t s = sentence;
+  return {s, a.q_begin[s], a.k_begin[s], a.q_begin[s + 1] - a.q_begin[s], a.k_begin[s + 1] - a.k_begin[s], first};
+}
+
 // The tile of slot blockIdx.x; `begin` is the q_begin or k_begin of what the tiles are of. A warp looks at 32 sentences
 // at a time.
 __device__ __forceinline__ Tile find_tile(const Attention& a, const int32_t* begin, int size) {
@@ -39,22 +44,14 @@ __device__ __forceinline__ Tile find_tile(const Attention& a, const int32_t* beg
     low += (__popc(__ballot_sync(kAllLanes, before)) - 1) * step;
     high = low + step < high ? low + step : high;
   }
-  return {low,
-          a.q_begin[low],
-          a.k_begin[low],
-          a.q_begin[low + 1] - a.q_begin[low],
-          a.k_begin[low + 1] - a.k_begin[low],
-          static_cast<int>(slot - begin[low] / size - low) * size};
+  return tile_of(a, low, static_cast<int>(slot - begin[low] / size - low) * size);
 }
 
 // Calls body(tile) for the block's tiles of what `begin` tells of: that of its slot; or with `whole` all of sentence
 // blockIdx.x one after another, which saves the search and the slots that are left over.
 template <class Body>
 __device__ __forceinline__ void for_tiles(const Attention& a, const int32_t* begin, int size, bool whole, Body body) {
-  const int64_t s = blockIdx.x;
-  Tile tile =
-      whole ? Tile{s, a.q_begin[s], a.k_begin[s], a.q_begin[s + 1] - a.q_begin[s], a.k_begin[s + 1] - a.k_begin[s], 0}
-            : find_tile(a, begin, size);
+  Tile tile = whole ? tile_of(a, blockIdx.x, 0) : find_tile(a, begin, size);
   const int count = begin == a.q_begin ? tile.queries : tile.keys;
 #pragma unroll 1
   for (; tile.first < count; tile.first += size) {

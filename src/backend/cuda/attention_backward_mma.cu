@@ -243,7 +243,7 @@ __global__ void __launch_bounds__(Tiles<kShort>::kThreads, kBlocks<kWidth, kDrop
 
 template <class T>
 void attention_backward_mma(Stream s, const Attention& a, int64_t keys, const GradientOperands<T>& x) {
-  const int warps = warps_of(a, x.queries), rows = warps * kWarpRows;
+  const int warps = warps_of(a, std::max(x.queries, keys)), rows = warps * kWarpRows;
   const auto begin = [&](auto width, auto is_short) {
     constexpr int kWidth = decltype(width)::value;
     constexpr bool kShort = decltype(is_short)::value;

@@ -35,8 +35,8 @@ constexpr int kWarpRows = 16;
 // Warps of a block, as suits sentences of the average length: of each one's nothing is known here. Where they are short
 // a block is a warp, which has whole sentences, as of more warps most would have nothing to do. Results do not depend
 // on it.
-inline int warps_of(const Attention& a, int64_t queries) {
-  return queries <= 20 * a.sentences ? 1 : queries <= 40 * a.sentences ? 2 : 4;
+inline int warps_of(const Attention& a, int64_t tokens) {
+  return tokens <= 20 * a.sentences ? 1 : tokens <= 40 * a.sentences ? 2 : 4;
 }
 __device__ __forceinline__ bool has_whole_sentences() { return blockDim.x == kWarp; }
 inline int64_t tile_blocks(const Attention& a, int64_t rows, int warps) {
@@ -53,8 +53,8 @@ constexpr size_t tile_bytes(int rows) {
 
 __device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-// Begins to copy `rows` rows of d elements, of which `valid` exist: up to a multiple of 16, which products read, the
-// others become zero.
+// Begins to copy `rows` rows of d elements, of which `valid` exist. Up to a multiple of 16, which products read, the
+// others become zero; rows behind it stay as they are.
 template <int kWidth, class T>
 __device__ __forceinline__ void copy_rows(const T* x, int64_t stride, int d, int rows, int valid, T* to) {
   const int read = min(rows, (valid + 15) / 16 * 16);
@@ -68,8 +68,8 @@ __device__ __forceinline__ void copy_rows(const T* x, int64_t stride, int d, int
   }
 }
 
-// Whether the 8 columns of block n are of no product with the first `columns`, which go in sixteens: the sums' loops
-// end.
+// Products go over columns by sixteens, up to `columns`: whether block n of eight lies behind them, where there are no
+// sums. Loops over blocks end there.
 __device__ __forceinline__ bool is_beyond(int n, int columns) { return n / 2 * 16 >= columns; }
 
 // sums += a b^T, the warp's 16 rows of a by `columns` rows of b, of d elements.

@@ -9,7 +9,7 @@ constexpr int kThreads = 1024;
 // Two passes over a row, the second from a cache, which holds those of two blocks a multiprocessor: sums, then the
 // gradient. Logits enter relative to the largest or to the first, so that a common offset costs no bits.
 template <int N, class T>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kThreads)
     cross_entropy_kernel(Team team, int64_t rows, int64_t width, const float* logits, const int32_t* labels,
                          float smoothing, const float* weight, const float* factor, float* loss, float* nll,
                          T* dlogits) {

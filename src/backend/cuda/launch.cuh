@@ -146,14 +146,5 @@ __device__ __forceinline__ float block_sum(float x, float* room) {
   __syncthreads();
   return x;
 }
-__device__ __forceinline__ float block_max(float x, float* room) {
-  x = warp_max(x);
-  const unsigned lane = threadIdx.x % kWarp;
-  if (lane == 0) room[threadIdx.x / kWarp] = x;
-  __syncthreads();
-  x = warp_max(room[lane < blockDim.x / kWarp ? lane : 0]);
-  __syncthreads();
-  return x;
-}
 
 }  // namespace nmt::cuda

@@ -48,9 +48,6 @@ class Team {
   __device__ __forceinline__ float sum(float x) const {
     return lanes_ == kWarp ? warp_sum(x) : block_sum(x, shared_memory<float>());
   }
-  __device__ __forceinline__ float max(float x) const {
-    return lanes_ == kWarp ? warp_max(x) : block_max(x, shared_memory<float>());
-  }
 
  private:
   int lanes_;

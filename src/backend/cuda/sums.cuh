@@ -6,7 +6,7 @@
 // The end of sums over rows that began with partial sums of fixed chunks of rows.
 namespace nmt::cuda {
 
-// Of columns [0, split) to the first, of those behind to the second.
+// Where sums go: those of columns [0, split) to the first, the others to the second.
 struct SumsInTwo {
   int64_t split;
   void *first, *second;

@@ -87,6 +87,17 @@ TEST_CASE("attention by tensor cores agrees with the float64 reference", "[atten
   check({type, 1, 80, 32, causal, rate, {600}, {600}, true});
 }
 
+// Where they are, a block is a warp.
+TEST_CASE("attention of short sentences by tensor cores agrees with the float64 reference", "[attention]") {
+  const auto type = GENERATE(DType::kBF16, DType::kF16);
+  const bool causal = GENERATE(false, true);
+  const float rate = GENERATE(0.f, 0.3f);
+  const std::vector<int32_t> queries{7, 0, 33, 16, 20, 1}, keys{17, 5, 0, 40, 20, 3};
+  check({type, 2, 64, 64, causal, rate, queries, keys, true});
+  check({type, 3, 16, 48, causal, rate, queries, keys, true});
+  check({type, 1, 128, 128, causal, rate, queries, keys, true});
+}
+
 TEST_CASE("restricted attention on a device agrees with the float64 reference", "[attention]") {
   const auto type = GENERATE(DType::kF32, DType::kBF16);
   const bool causal = GENERATE(false, true);
@@ -135,7 +146,10 @@ TEST_CASE("attention on a device does not depend on time", "[attention]") {
   const auto type = GENERATE(DType::kF32, DType::kBF16);
   const auto device = test_device();
   if (device == nullptr) return;
-  const Problem p({type, 2, 64, 64, true, 0.1f, {7, 0, 65, 130}, {7, 5, 65, 130}, true});
+  using Lengths = std::vector<int32_t>;
+  const auto [queries, keys] =
+      GENERATE(table<Lengths, Lengths>({{{7, 0, 65, 130}, {7, 5, 65, 130}}, {{7, 0, 33, 9}, {7, 5, 33, 10}}}));
+  const Problem p({type, 2, 64, 64, true, 0.1f, queries, keys, true});
   const Results first = on_device(*device, p);
   in_thread_orders([&] {
     const Results again = on_device(*device, p);

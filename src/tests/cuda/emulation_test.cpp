@@ -56,8 +56,7 @@ __global__ void sum_blocks(const int* x, float* sums) {
   auto* room = shared_memory<float>();
   for (int again = 0; again < 3; ++again) {  // the room is used again
     const float sum = block_sum(static_cast<float>(x[global_thread()]), room);
-    const float largest = block_max(static_cast<float>(x[global_thread()]), room);
-    if (threadIdx.x == 0) sums[blockIdx.x] = sum + largest;
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
   }
 }
 
@@ -211,7 +210,7 @@ TEST_CASE("emulation: barriers and shuffles", "[emulation]") {
       launch({.x = 3, .threads = threads, .shared = 32 * sizeof(float)}, sum_blocks, x.data(), sums.data());
       for (int b = 0; b < 3; ++b) {
         const int first = b * threads + 1, last = first + threads - 1;
-        CHECK(sums[b] == static_cast<float>((first + last) * threads / 2 + last));
+        CHECK(sums[b] == static_cast<float>((first + last) * threads / 2));
       }
     }
 
@@ -330,6 +329,6 @@ TEST_CASE("emulation: host threads run kernels of their own", "[emulation]") {
         launch({.threads = 512, .shared = 128}, sum_blocks, x.data(), sums.data() + i);
     });
   for (std::thread& thread : threads) thread.join();
-  CHECK(sums == std::vector<float>(2, 513 * 256 + 512));
+  CHECK(sums == std::vector<float>(2, 513 * 256));
 }
 #endif

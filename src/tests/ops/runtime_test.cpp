@@ -100,6 +100,57 @@ TEST_CASE("a device has a copy of a weight for each precision", "[ops]") {
   }
 }
 
+TEST_CASE("a device's weights of one allocation share a copy, which Adam keeps up to date", "[ops]") {
+  const auto device = testing::test_device();
+  if (device == nullptr) return;
+  constexpr int64_t kWidth = 8, kSize = 2 * kWidth;  // two weights of a row
+  std::vector<float> w(kSize, 1);
+  FloatBuffer weights(device, std::span(w)), g(device, kSize), m(device, kSize), v(device, kSize);
+  Runtime runtime(1, DType::kBF16, false, device);
+  const std::vector<float> x(kWidth, 1);
+  const auto check_products = [&](float first, float second) {
+    Graph graph(runtime);
+    const Expr in = cast(graph.input({{1, kWidth}, DType::kF32}, x.data()), DType::kBF16);
+    const auto product = [&](int64_t i) {
+      return cast(linear(in, graph.parameter({1, kWidth}, weights.data() + i * kWidth, nullptr)), DType::kF32);
+    };
+    const Expr a = product(0), b = product(1);
+    graph.run({a, b});
+    CHECK(copied(graph, a)[0] == first);
+    CHECK(copied(graph, b)[0] == second);
+  };
+  // A step of `rate` against a gradient of 1, of n elements from `first` on.
+  const auto update = [&](float rate, int64_t first, int64_t n) {
+    for (float& gradient : g.host()) gradient = 1;
+    g.upload();
+    m.zero();
+    v.zero();
+    const Update made{.made = true, .adam = {rate, 0, 0, 0, 1, 1, 1, 0}};
+    const Buffer there(device, sizeof made);
+    device->upload(there.data(), &made, sizeof made);
+    device->adam(runtime.pool(), reinterpret_cast<const Update*>(there.data()), n, g.data(), m.data(), v.data(),
+                 weights.data() + first, nullptr);
+    runtime.parameters_changed();
+  };
+  check_products(8, 8);
+  update(0.5f, 0, kSize);
+  check_products(4, 4);
+  update(0.25f, kWidth, kWidth);  // another device has the first
+  check_products(4, 2);
+  update(-1, 0, kSize);
+  check_products(12, 10);
+  for (float& value : weights.host()) value = 3;
+  weights.upload();
+  runtime.parameters_changed();
+  check_products(24, 24);
+  weights.host()[kWidth] = 11;
+  weights.upload();
+  runtime.forget(weights.data() + kWidth);
+  check_products(24, 32);
+  weights = FloatBuffer(device, kSize);  // perhaps in the same place
+  check_products(0, 0);
+}
+
 TEST_CASE("nobody waits for another one's weight to be packed", "[ops]") {
   PackedWeights weights(false);
   std::vector<float> slow(6, 1), quick(6, 2);
