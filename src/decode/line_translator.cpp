@@ -96,10 +96,11 @@ std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, size_t number, con
       log::warn("{} is longer than {} KiB and is cut after {} tokens", place(), Vocab::kLongestLine >> 10, kept);
   }
   ids.resize(kept);
-  require(static_cast<int64_t>(kept) < decoder_.longest(),
-          "{} has {} tokens and an end token, but the model has learned only {} positions "
-          "(--transformer-max-positions); nmt-decode --max-length {} cuts such lines",
-          place(), kept, decoder_.longest(), decoder_.longest() - 1);
+  if (static_cast<int64_t>(kept) >= decoder_.longest())
+    user_error(
+        "{} has {} tokens and an end token, but the model has learned only {} positions "
+        "(--transformer-max-positions); nmt-decode --max-length {} cuts such lines",
+        place(), kept, decoder_.longest(), decoder_.longest() - 1);
   return std::move(ids);
 }
 

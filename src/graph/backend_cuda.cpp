@@ -66,7 +66,6 @@ void CudaBackend::adam(ThreadPool&, const Update* update, int64_t n, float* g, f
 }
 
 const void* CudaBackend::weight(const Tensor& w, DType t) {
-  const auto fits = [](int64_t offset, DType type) { return offset * static_cast<int64_t>(size_of(type)) % 16 == 0; };
   const auto* data = static_cast<const float*>(w.data);
   if (w.dtype() == t && reinterpret_cast<uintptr_t>(data) % 16 == 0) return data;
   check(w.dtype() == DType::kF32, "a weight of {}", name_of(w.dtype()));
@@ -75,7 +74,7 @@ const void* CudaBackend::weight(const Tensor& w, DType t) {
   if (auto behind = sizes_.upper_bound(data); behind != sizes_.begin()) {
     const auto& [memory, bytes] = *--behind;
     const auto* all = static_cast<const float*>(memory);
-    if (data + elements <= all + bytes / sizeof(float) && fits(data - all, t)) {
+    if (data + elements <= all + bytes / sizeof(float) && (data - all) * static_cast<int64_t>(size_of(t)) % 16 == 0) {
       begin = all;
       elements = static_cast<int64_t>(bytes / sizeof(float));
     }

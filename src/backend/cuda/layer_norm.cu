@@ -12,7 +12,7 @@ namespace nmt::cuda {
 namespace {
 
 constexpr int kThreads = 512;   // of a team, at most
-constexpr int kChunkRows = 16;  // of partial sums
+constexpr int kChunkRows = 32;  // of partial sums
 
 template <int N>
 constexpr int kGroups = N == 1 ? 8 : 2;
@@ -100,40 +100,19 @@ __global__ void __launch_bounds__(kThreads)
                                const float* scale, Dropout d, T* dx, T* dy, float* partial) {
   const int lane = team.lane() * N, step = team.lanes() * N;
   const auto count = static_cast<float>(width);
-  const int64_t begin = static_cast<int64_t>(blockIdx.x) * kChunkRows, first = begin * width;
-  const int row_width = static_cast<int>(width), chunk_rows = static_cast<int>(min(rows - begin, int64_t{kChunkRows}));
-  stats += 2 * begin;
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * kChunkRows, end = min(begin + kChunkRows, rows);
 
-  struct Row {
-    Vector<T, N> sums[kGroups<N>], dout[kGroups<N>];
-  };
-  const auto read = [&](int r) {
-    Row row;
-#pragma unroll
-    for (int g = 0; g < kGroups<N>; ++g) {
-      const int at = r * row_width + min(lane + g * step, row_width - N);
-      row.sums[g] = vector_at<N>(sums + first + at);
-      row.dout[g] = vector_at<N>(dout + first + at);
-    }
-    return row;
-  };
-
-  // A row is read while the one before is computed, where registers suffice.
-  constexpr bool kAhead = sizeof(T) == 2 && N > 1;
   float dscale[kGroups<N>][N] = {}, dbias[kGroups<N>][N] = {};
-  Row next;
-  if constexpr (kAhead) next = read(min(team.index(), chunk_rows - 1));
-  for (int r = team.index(); r < chunk_rows; r += team.count()) {
-    if constexpr (!kAhead) next = read(r);
-    const int64_t row = first + r * row_width;
+  for (int64_t r = begin + team.index(); r < end; r += team.count()) {
+    const int64_t row = r * width;
     const float mean = stats[2 * r], inverse = stats[2 * r + 1];
     float normal[kGroups<N>][N], gradient[kGroups<N>][N];
 #pragma unroll
     for (int g = 0; g < kGroups<N>; ++g) {
-      widen(next.sums[g], normal[g]);
-      widen(next.dout[g], gradient[g]);
+      const int64_t at = row + min(lane + g * step, static_cast<int>(width) - N);
+      load(sums + at, normal[g]);
+      load(dout + at, gradient[g]);
     }
-    if constexpr (kAhead) next = read(min(r + team.count(), chunk_rows - 1));
     float mean_g = 0, mean_gn = 0;
 #pragma unroll
     for (int g = 0; g < kGroups<N>; ++g) {

@@ -16,17 +16,10 @@ struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Vector {
 };
 
 template <int N, class T>
-__device__ __forceinline__ Vector<T, N> vector_at(const T* p) {
-  return *reinterpret_cast<const Vector<T, N>*>(p);
-}
-template <int N, class T>
-__device__ __forceinline__ void widen(const Vector<T, N>& v, float (&x)[N]) {
+__device__ __forceinline__ void load(const T* p, float (&x)[N]) {
+  const auto v = *reinterpret_cast<const Vector<T, N>*>(p);
 #pragma unroll
   for (int i = 0; i < N; ++i) x[i] = to_float(v.x[i]);
-}
-template <int N, class T>
-__device__ __forceinline__ void load(const T* p, float (&x)[N]) {
-  widen(vector_at<N>(p), x);
 }
 
 // Two numbers rounded to Bf16 or F16 by one instruction, the first in the low half.
