@@ -54,6 +54,11 @@ report() {
   awk -v a="$(median "$1" 1)" -v b="$(median "$peer" 1)" -v peer="$peer" 'BEGIN { printf "ratio %.3f to %s\n", a / b, peer }'
 }
 
+# same A B: how many lines of $work/A.out and $work/B.out are the same.
+same() {
+  paste -d '\n' "$work/$1.out" "$work/$2.out" | awk 'NR % 2 { ours = $0; next } { n += ours == $0 } END { print n + 0, "of", NR / 2 }'
+}
+
 # rate WARM LOG: target tokens a second by the JSON log of an nmt-train, the first WARM updates not counted.
 rate() {
   awk -v warm="$1" -F '[{},:"]+' '/"kind":"update"/ {

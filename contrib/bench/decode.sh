@@ -30,9 +30,8 @@ measure() {  # nmt or CTranslate2-WORKERSxTHREADS
   "$python" "$here/translate.py" "${program[@]}" --model "$model" --source "$source" --output "$work/$1.out" --beam "$beam" \
     "${shortlist[@]}" "${options[@]}"
 }
-same() { paste -d '\n' "$work/nmt.out" "$work/$1.out" | awk 'NR % 2 { ours = $0; next } { n += ours == $0 } END { print n + 0, "of", NR / 2 }'; }
 
 echo "decode-$precision: $(cpu), threads: $threads, CTranslate2 $(version ctranslate2) $type"
 take_turns "$rounds" nmt "${peers[@]}"
 report nmt "${peers[@]}"
-for peer in "${peers[@]}"; do echo "$(same "$peer") lines the same as $peer"; done
+for peer in "${peers[@]}"; do echo "$(same nmt "$peer") lines the same as $peer"; done
