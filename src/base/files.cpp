@@ -99,10 +99,12 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   }
   target_ = link_target(path_);
   temporary_ = fmt::format("{}.tmp.{}", target_, ::getpid());
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);  // less the umask
+  ::unlink(temporary_.c_str());                                // of a program that had this number and was killed
+  const mode_t mode = exists ? status.st_mode & 07777 : 0666;  // a secret stays one
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
   list(true);
-  if (exists) ::fchmod(descriptor_, status.st_mode & 07777);  // a secret stays one
+  if (exists) ::fchmod(descriptor_, mode);  // without the umask
 }
 
 AtomicFile::~AtomicFile() {

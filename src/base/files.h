@@ -51,7 +51,7 @@ class LineReader {
   LineReader(LineReader&&) noexcept;
 
   // The next line, without its '\n'; false at the end. Throws UserError, with the file and how many lines are whole,
-  // where the file is damaged, cut off or cannot be read.
+  // where the file is damaged, cut off or cannot be read, or a line has more than 64 MiB.
   bool next(std::string& line);
   int64_t line_number() const { return line_number_; }  // of the line read last, from 1
   const std::string& name() const { return name_; }     // the path or "standard input"

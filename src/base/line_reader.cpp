@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include <boost/core/ref.hpp>
 #include <boost/iostreams/device/file_descriptor.hpp>
@@ -21,6 +22,7 @@ namespace io = boost::iostreams;
 namespace {
 
 constexpr size_t kBlock = 1 << 16;
+constexpr size_t kLongestLine = size_t{1} << 26;  // no text: a few bytes of a packed file may stand for gigabytes
 
 // Bytes as they come, so that no line of a pipe is held back; read() gives 0 or less at the end.
 class RawBytes {
@@ -157,6 +159,7 @@ bool LineReader::next(std::string& line) {
       return true;
     }
     line.append(s.buffer, s.position);
+    require(line.size() <= kLongestLine, "{}:{}: a line of more than {} bytes", name_, line_number_ + 1, kLongestLine);
     s.buffer.clear();
     s.position = 0;
     if (s.ended) {
@@ -168,6 +171,8 @@ bool LineReader::next(std::string& line) {
     std::streamsize got = 0;
     try {
       got = s.read(s.buffer.data(), kBlock);
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const std::exception& error) {
       user_error("cannot read {} after line {}: damaged or cut off ({})", name_, line_number_, error.what());
     }

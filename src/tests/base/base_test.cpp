@@ -17,9 +17,13 @@
 #include "base/thread_pool.h"
 #include "base/utf8.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
+#include "tests/file_size_limit.h"
 #include "tests/temp_folder.h"
 
 using namespace nmt;
+using nmt::testing::complaint_of;
+using nmt::testing::FileSizeLimit;
 
 TEST_CASE("Philox4x32-10 gives the known answers of its authors") {
   using P = Philox4x32;
@@ -116,6 +120,19 @@ TEST_CASE("a file that is replaced keeps who may read it") {
   }
 }
 
+TEST_CASE("what lies where a temporary file comes is not written to") {
+  const TempFolder folder;
+  std::ofstream(folder / "other") << "kept";
+  const std::string temporary = folder / fmt::format("file.tmp.{}", getpid());
+  std::filesystem::create_symlink(folder / "other", temporary);
+  AtomicFile file(folder / "file");
+  file.write("new");
+  file.commit();
+  CHECK(read_file(folder / "other") == "kept");
+  CHECK(read_file(folder / "file") == "new");
+  CHECK(!std::filesystem::is_symlink(folder / "file"));
+}
+
 TEST_CASE("a device is written to and not replaced") {
   for (const int round : {1, 2}) {
     AtomicFile file("/dev/null");
@@ -158,14 +175,19 @@ TEST_CASE("a full disk is reported and leaves the old file") {
     AtomicFile full("/dev/full");
     full.write("new");
     CHECK_THROWS_AS(full.commit(), Error);
-    // The same for a regular file: its temporary file is put on the full device.
-    std::filesystem::create_symlink("/dev/full", folder / fmt::format("x.tmp.{}", getpid()));
-    std::ofstream(folder / "x") << "old";
-    AtomicFile file(folder / "x");
-    file.write("new");
-    CHECK_THROWS_AS(file.commit(), Error);
-    CHECK(read_file(folder / "x") == "old");
   }
+  std::ofstream(folder / "x") << "old";
+  {
+    const FileSizeLimit limit(1 << 20);
+    AtomicFile file(folder / "x");
+    const auto write = [&] {
+      file.write(std::string(3 << 20, 'n'));
+      file.commit();
+    };
+    CHECK_THROWS_AS(write(), Error);
+  }
+  CHECK(read_file(folder / "x") == "old");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
 TEST_CASE("lines are split at newlines only") {
@@ -206,6 +228,9 @@ TEST_CASE("lines are split at newlines only") {
     std::ofstream(folder / "start") << start;
     CHECK(read_lines(folder / "start") == std::vector<std::string>{start});
   }
+  std::ofstream(folder / "endless") << "short\n" << std::string((size_t{1} << 26) + 1, 'x');
+  CHECK(complaint_of([&] { read_lines(folder / "endless"); }) ==
+        folder / "endless:2: a line of more than 67108864 bytes");
   CHECK_THROWS_AS(read_lines(folder / "absent"), UserError);
   CHECK_THROWS_AS(read_lines(folder.path()), UserError);
 }
@@ -248,5 +273,7 @@ TEST_CASE("hash64 tells lengths, seeds and orders apart") {
   CHECK(hash64("") != hash64(std::string_view("\0", 1)));
   CHECK(hash64("ab") != hash64("ba"));
   CHECK(hash64("ab", 1) != hash64("ab", 2));
-  CHECK(hash64("stored values stay valid") == hash64("stored values stay valid"));
+  // Stored in checkpoints and shortlists.
+  CHECK(hash64("stored values stay valid") == 0xa5bf07204ec21e04u);
+  CHECK(hash64("odd", 3) == 0xa793fc55de54fc8au);
 }

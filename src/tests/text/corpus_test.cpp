@@ -1,13 +1,11 @@
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
-
-#include <sys/resource.h>
 
 #include "base/error.h"
 #include "tests/catch.h"
 #include "tests/complaint.h"
+#include "tests/file_size_limit.h"
 #include "tests/text/corpus_fixture.h"
 #include "text/batch_stream.h"
 #include "text/corpus_parallel.h"
@@ -15,6 +13,7 @@
 
 using namespace nmt;
 using nmt::testing::complaint_of;
+using nmt::testing::FileSizeLimit;
 
 namespace {
 
@@ -109,13 +108,9 @@ TEST_CASE("a store says what is wrong with its folder") {
 
 TEST_CASE("a disk without room is an error that names the folder") {
   const TempFolder folder;
-  rlimit before;
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{1 << 20, before.rlim_max};
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
   std::string message;
   {
+    const FileSizeLimit limit(1 << 20);
     SentenceStore store(0, folder.path());
     const std::vector<uint8_t> record(100000, 1);
     try {
@@ -124,8 +119,6 @@ TEST_CASE("a disk without room is an error that names the folder") {
       message = error.what();
     }
   }
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
   CHECK(contains(message, "cannot write the temporary file in " + folder.path()));
   CHECK(std::filesystem::is_empty(folder.path()));
 }
