@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 
 #include <nlohmann/json.hpp>
 
@@ -55,7 +56,22 @@ std::string to_json(const TrainingState& state) {
   return json.dump();
 }
 
-// Throws nlohmann::json::exception for what to_json did not write.
+void require_count(int64_t value) {
+  constexpr int64_t kMost = int64_t{1} << 46;  // that a training goes on from without overflow, by --optimizer-delay
+  require(value >= -1 && value < kMost, "{} is no count", value);
+}
+
+template <class T>
+void read_value(const nlohmann::json& json, T& value) {
+  require(!std::is_integral_v<T> || std::is_same_v<T, bool> || json.is_number_integer(), "{} is no integer",
+          json.type_name());
+  json.get_to(value);
+  if constexpr (std::is_same_v<T, int64_t>) require_count(value);
+  if constexpr (std::is_same_v<T, std::map<std::string, int64_t>>)
+    for (const auto& [name, count] : value) require_count(count);
+}
+
+// Throws nlohmann::json::exception or UserError for what to_json did not write.
 TrainingState from_json(const std::string& text) {
   constexpr std::string_view kLater[] = {"loss-scaling", "validation", "depth-scaling", "due", "cost-tokens"};
   const auto json = nlohmann::json::parse(text);
@@ -64,7 +80,7 @@ TrainingState from_json(const std::string& text) {
     if (std::ranges::count(kLater, name) > 0 && !json.contains(name)) return;  // written by an earlier version
     const auto& found = json.at(name);
     size_t i = 0;
-    ((sizeof...(values) == 1 ? found : found.at(i++)).get_to(values), ...);
+    (read_value(sizeof...(values) == 1 ? found : found.at(i++), values), ...);
   });
   if (!json.contains("cost-tokens"))
     for (TrainingSums* sums : {&state.shown, &state.epoch}) sums->cost_tokens = sums->tokens;
@@ -97,11 +113,10 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
   try {
     state = from_json(*progress);
     const auto& p = state.progress;
-    const auto counts = {p.updates, p.epochs, p.sentences, p.tokens};
-    constexpr int64_t kMost = int64_t{1} << 62;  // that a training goes on from without overflow
-    sound = std::min(counts) >= 0 && std::max(counts) < kMost && p.seconds >= 0 && state.skipped >= 0 &&
+    sound = std::min({p.updates, p.epochs, p.sentences, p.tokens, state.skipped}) >= 0 && p.seconds >= 0 &&
             state.skipped <= p.updates && state.loss_scale.value > 0;
   } catch (const nlohmann::json::exception&) {
+  } catch (const UserError&) {
   }
   require(sound, "{}: the state of the training is damaged", path);
   model.read_tensors(file, "", model.parameters.values());

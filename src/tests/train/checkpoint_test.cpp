@@ -140,6 +140,9 @@ TEST_CASE("a checkpoint that is cut off or damaged is never taken for a whole on
   check_refused(replaced("position\\\":[2,3,4]", "position\\\":[2,3  ]"));
   check_refused(replaced("epoch-batches\\\":[6,7", "epoch-batches\\\":\\\"67"));
   check_refused(replaced("updates\\\":17", "updates\\\":-7"));
+  check_refused(replaced("updates\\\":17,", "updates\\\":1.5"));
+  check_refused(replaced("skipped\\\":5,", "skipped\\\":.5"));
+  check_refused(replaced("position\\\":[2,3,4]", "position\\\":[2,.3,4"));
 }
 
 TEST_CASE("a checkpoint whose state cannot be is refused") {
@@ -157,7 +160,16 @@ TEST_CASE("a checkpoint whose state cannot be is refused") {
     change(state);
     return state;
   };
-  check_state(false, changed([](auto& s) { s.progress.tokens = INT64_MAX; }));
+  for (const int64_t none : {INT64_MAX, int64_t{1} << 46, int64_t{-2}, INT64_MIN}) {
+    check_state(false, changed([&](auto& s) { s.progress.updates = none; }));
+    check_state(false, changed([&](auto& s) { s.progress.tokens = none; }));
+    check_state(false, changed([&](auto& s) { s.shown.tokens = none; }));
+    check_state(false, changed([&](auto& s) { s.epoch.cost_tokens = none; }));
+    check_state(false, changed([&](auto& s) { s.epoch.counts.padding = none; }));
+    check_state(false, changed([&](auto& s) { s.skipped_in_row = none; }));
+    check_state(false, changed([&](auto& s) { s.stalled["bleu"] = none; }));
+    check_state(false, changed([&](auto& s) { s.loss_scale.updates = none; }));
+  }
   check_state(false, changed([](auto& s) { s.progress.epochs = -1; }));
   check_state(false, changed([](auto& s) { s.progress.seconds = -1; }));
   check_state(false, changed([](auto& s) { s.skipped = -1; }));
