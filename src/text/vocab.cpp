@@ -20,7 +20,9 @@ std::pair<std::shared_ptr<const Vocab>, std::shared_ptr<const Vocab>> Vocab::loa
     const std::vector<std::string>& paths) {
   require(paths.size() == 1 || paths.size() == 2, "--vocabs takes one or two files, not {}", paths.size());
   const auto source = load(paths.front());
-  return {source, paths.back() == paths.front() ? source : load(paths.back())};
+  if (paths.back() == paths.front()) return {source, source};
+  const auto target = load(paths.back());
+  return {source, target->bytes() == source->bytes() ? source : target};
 }
 
 std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::string& name) {

@@ -22,8 +22,8 @@ class Vocab {
   // is damaged or has no end-of-sentence piece; `name` stands for the file in messages.
   static std::shared_ptr<const Vocab> load(const std::string& path);
   static std::shared_ptr<const Vocab> from_bytes(std::string bytes, const std::string& name);
-  // Of source and target, from the files of --vocabs, one or two: one object for both sides where they are the same.
-  // UserError for another number.
+  // Of source and target, from the files of --vocabs, one or two: one object for both sides where their bytes are the
+  // same. UserError for another number.
   static std::pair<std::shared_ptr<const Vocab>, std::shared_ptr<const Vocab>> load_sides(
       const std::vector<std::string>& paths);
 

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -20,7 +21,8 @@
 namespace nmt {
 namespace {
 
-volatile std::sig_atomic_t stop_signal = 0;
+std::atomic<int> stop_signal = 0;  // threads that translate look at it, too
+static_assert(std::atomic<int>::is_always_lock_free);
 void on_signal(int number) { stop_signal = number; }
 
 constexpr size_t kBatchesAhead = 8;
@@ -47,7 +49,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   config.source_eos = source_->eos_id();
   config.eos = target_->eos_id();
   config.validate();
-  require(!config.tied_embeddings_all || source_->bytes() == target_->bytes(),
+  require(!config.tied_embeddings_all || source_ == target_,
           "--tied-embeddings-all needs one vocabulary for both sides, but {} and {} differ: give one, or "
           "--no-tied-embeddings-all",
           v.front(), v.back());
@@ -378,8 +380,7 @@ bool Trainer::do_what_is_due(bool saves, bool ends) {
     save(false);
   }
   if (!stops) return ends;
-  log::info("stopped by signal {} at update {}; run again to go on", static_cast<int>(stop_signal),
-            state_.progress.updates);
+  log::info("stopped by signal {} at update {}; run again to go on", stop_signal.load(), state_.progress.updates);
   if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
   throw Exit{128 + stop_signal};
 }

@@ -32,6 +32,20 @@ TEST_CASE("words: a file's header tells its kind, whatever its words are") {
   CHECK(vocab->encode("[UNK] other") == ids({2, 0}));
 }
 
+TEST_CASE("files of the same bytes are one vocabulary for both sides") {
+  const TempFolder folder;
+  const std::string header = "#nmt-words 1 words=3 merges=0 join=0 lowercase=0 attached=1";
+  write_lines(folder / "a", {header, "<unk>", "</s>", "a"});
+  write_lines(folder / "same", {header, "<unk>", "</s>", "a"});
+  write_lines(folder / "b", {header, "<unk>", "</s>", "b"});
+  for (const char* target : {"a", "same", "b"}) {
+    const auto [source, other] = Vocab::load_sides({folder / "a", folder / target});
+    CHECK((source == other) == (std::string_view(target) != "b"));
+  }
+  const auto [source, target] = Vocab::load_sides({folder / "b"});
+  CHECK(source == target);
+}
+
 TEST_CASE("words: lower case by Unicode, in training and encoding") {
   TempFolder folder;
   write_lines(folder / "t", {"ÄRGER Straße ärger"});
