@@ -67,14 +67,14 @@ def read_lines(path):
 
 
 def sentence(text, side, config, where):
-    """Ids of a line, and </s>."""
+    """Ids of a line, and the side's </s>."""
     try:
         ids = [int(token) for token in text.split()]
     except ValueError:
         raise InputError(f"{where}: token ids must be whole numbers") from None
     size = config[f"{side}-vocab-size"]
     require(all(0 <= i < size for i in ids), f"{where}: {side} ids must be from 0 to {size - 1}")
-    return [*ids, config["eos-id"]]
+    return [*ids, config["source-eos-id" if side == "source" else "eos-id"]]
 
 
 def read_batches(path, config):

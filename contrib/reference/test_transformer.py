@@ -12,7 +12,7 @@ import traceback
 
 import numpy as np
 
-from files import InputError, read_safetensors, write_safetensors
+from files import InputError, read_safetensors, sentence, write_safetensors
 from functions import log_softmax, spans
 from transformer import (TINY, Adam, Transformer, beam_search, check_gradients, learning_rate, mask_shapes,
                          random_parameters)
@@ -190,6 +190,12 @@ def test_the_future_is_not_seen():
             after = model.logits([([3, 4, 2], [*labels[:t], (labels[t] + 1) % 9, *labels[t + 1:]])]).value
             assert np.array_equal(after[:t + 1], before[:t + 1])
             assert (np.abs(after[t + 1:] - before[t + 1:]).max(1) > 1e-6).all()
+
+
+def test_sides_end_each_in_its_own_way():
+    config = TINY | {"eos-id": 1, "source-eos-id": 0}
+    assert sentence("3 4", "source", config, "") == [3, 4, 0]
+    assert sentence("3 4", "target", config, "") == [3, 4, 1]
 
 
 def test_packing_changes_nothing():

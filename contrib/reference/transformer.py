@@ -45,13 +45,13 @@ TINY = {"dim-emb": 6, "transformer-dim-ffn": 7, "transformer-heads": 2, "enc-dep
         "transformer-dim-key": 3, "transformer-dim-value": 2, "tied-embeddings-all": True, "tied-embeddings": True,
         "transformer-norm": "post", "transformer-ffn-activation": "relu", "transformer-dropout": 0.1,
         "transformer-dropout-attention": 0.0, "transformer-dropout-ffn": 0.0, "source-vocab-size": 9,
-        "target-vocab-size": 9, "eos-id": 2}
+        "target-vocab-size": 9, "eos-id": 2, "source-eos-id": 2}
 LATER = {"transformer-attention": "scaled-dot", "transformer-attention-window": 0,  # where missing: the default
          "transformer-encoder-layer": "self-attention", "transformer-decoder-layer": "self-attention",
          "transformer-kernel-width": 3,
          "transformer-train-position-embeddings": False, "transformer-max-positions": 512}
 TINY |= LATER
-OF_TEXT = {"source-eos-id", "target-trees"}  # of what a model is given, nothing that is computed
+OF_TEXT = {"target-trees"}  # of what a model is given, nothing that is computed
 STACKS = {"encoder": "enc-depth", "decoder": "dec-depth"}
 ALONG = {"self-attention": "self_attention", "convolution": "convolution", "recurrent": "recurrence"}
 
@@ -71,7 +71,8 @@ def parameter_shapes(config):
     attentions = ("scaled-dot", "dot", "additive")
     require(config["transformer-attention"] in attentions, f"attention must be {', '.join(attentions)}")
     require(all(config[f"transformer-{stack}-layer"] in ALONG for stack in STACKS), f"layers are {', '.join(ALONG)}")
-    require(0 <= config["eos-id"] < min(source, target), "eos-id is outside the vocabulary")
+    require(0 <= config["eos-id"] < target, "eos-id is outside the vocabulary")
+    require(0 <= config["source-eos-id"] < source, "source-eos-id is outside the vocabulary")
     if config["tied-embeddings-all"]:
         require(source == target, f"tied-embeddings-all, but the vocabulary sizes are {source} and {target}")
         shapes = {"embedding": [source, d]}
@@ -392,6 +393,7 @@ def load_model(path):
         stored = json.loads(metadata["nmt.config"])
         if unknown := set(stored) - set(TINY) - OF_TEXT:
             raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+        stored.setdefault("source-eos-id", stored["eos-id"])
         config = {key: stored.get(key, LATER[key]) if key in LATER else stored[key] for key in TINY}
         shapes = parameter_shapes(config)
     except (KeyError, ValueError, TypeError) as error:
