@@ -54,6 +54,23 @@ done
 eval "exec ${server[1]}>&-"
 wait
 
+echo "# a model that is cut short while it is read"
+cp model.safetensors short.safetensors
+mkfifo lines
+"$NMT_BIN/nmt-decode" --model short.safetensors --quiet --output unfinished < lines 2> log &
+pid=$!
+exec {lines}> lines
+until [ -f unfinished.tmp.$pid ] && grep -q short.safetensors /proc/$pid/maps; do sleep 0.01; done
+sleep 1  # loaded
+: > short.safetensors
+echo "w7 w8" >&$lines
+exec {lines}>&-
+code=0
+wait $pid 2> /dev/null || code=$?
+echo "exit code $code"
+cat log
+ls unfinished* 2> /dev/null || echo "nothing is left"
+
 echo "# with the configuration that is dumped"
 decode --dump-config > dumped
 "$NMT_BIN/nmt-decode" --config dumped --input odd 2> /dev/null | cmp - file && echo equal

@@ -261,7 +261,9 @@ int main(int argc, char** argv) {
   int threads = 0;
   app.options().group("Output");
   app.options().add("output", output, "The vocabulary's file, - for standard output").required();
-  declare_threads(app.options(), threads);
+  declare_threads(
+      app.options(), threads,
+      "Threads that count how the vocabulary fits its text (SentencePiece trains with 8, whatever is given)");
   app.run([&] { train(settings, output, threads); });
 
   Streams streams;

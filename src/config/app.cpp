@@ -63,6 +63,14 @@ void on_end(int signal) {
   std::raise(signal);
 }
 
+// A file that is mapped was cut short, and its pages are gone.
+void on_lost_pages(int signal) {
+  constexpr std::string_view kWhy =
+      "error: a file was cut short while it was read; replace models by renaming new ones over them\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kWhy.data(), kWhy.size());
+  on_end(signal);
+}
+
 // The bridge from declared options to CLI11.
 class CommandLine {
  public:
@@ -157,6 +165,7 @@ int App::main(int argc, char** argv) {
   };
   take_standard_descriptors();
   take_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU}, on_end);
+  take_signals({SIGBUS}, on_lost_pages);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   CLI::App cli(description_, name_);
   cli.formatter(std::make_shared<HelpFormat>());

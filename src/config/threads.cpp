@@ -1,14 +1,17 @@
 #include "config/threads.h"
 
 #include <algorithm>
+#include <fstream>
 #include <thread>
 
 #include <sched.h>
 
+#include "base/math.h"
+
 namespace nmt {
 
-Option& declare_threads(Options& options, int& threads) {
-  return options.add("cpu-threads", threads, "Threads; 0: one a core that the program may run on").range(0, 4096);
+Option& declare_threads(Options& options, int& threads, const std::string& help) {
+  return options.add("cpu-threads", threads, help + "; 0: one a core that the program may run on").range(0, 4096);
 }
 
 Option& declare_devices(Options& options, std::vector<std::string>& devices) {
@@ -18,10 +21,18 @@ Option& declare_devices(Options& options, std::vector<std::string>& devices) {
 
 int threads_or_all(int threads) {
   if (threads > 0) return threads;
-  // hardware_concurrency() counts all cores: taskset and batch systems leave a program some of them.
+  // hardware_concurrency() counts all cores: taskset, batch systems and containers leave a program some of them.
   cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // more than cpu_set_t has bits for
+  int count = static_cast<int>(std::thread::hardware_concurrency());  // where cpu_set_t has too few bits
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) count = CPU_COUNT(&cores);
+  std::ifstream limit("/sys/fs/cgroup/cpu.max");
+  return std::max(1, std::min(count, cores_of_quota(limit).value_or(count)));
+}
+
+std::optional<int> cores_of_quota(std::istream& limit) {
+  int64_t quota = 0, period = 0;
+  if (!(limit >> quota >> period) || quota <= 0 || period <= 0) return std::nullopt;
+  return static_cast<int>(std::min<int64_t>(divide_up(quota, period), 4096));
 }
 
 }  // namespace nmt

@@ -247,6 +247,18 @@ TEST_CASE("a default must be a value that could be given", "[config]") {
   options.add("none", none, "").choices({"small", "large"});
 }
 
+TEST_CASE("a container's share of the cores counts", "[config]") {
+  const auto cores = [](const char* text) {
+    std::istringstream limit(text);
+    return cores_of_quota(limit);
+  };
+  CHECK(cores("200000 100000\n") == 2);
+  CHECK(cores("150000 100000\n") == 2);
+  CHECK(cores("1000 100000\n") == 1);
+  CHECK(cores("9000000000000000000 1\n") == 4096);
+  for (const char* none : {"max 100000\n", "", "200000", "200000 0", "-1 100000", "x"}) CHECK(!cores(none));
+}
+
 TEST_CASE("no number of threads means one a core", "[config]") {
   Options options;
   int threads = 0;
