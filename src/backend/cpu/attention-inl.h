@@ -69,7 +69,10 @@ struct SeenKeys {
 
   // Of these, query i sees hidden(i) .. valid(i).
   int64_t hidden(int64_t i) const { return std::min(mask.first(i) - first, count); }
-  int64_t valid(int64_t i) const { return std::max<int64_t>(0, mask.end(i, keys) - first); }
+  int64_t valid(int64_t i) const {  // 0: none of them
+    const int64_t end = mask.end(i, keys) - first;
+    return end > hidden(i) ? end : 0;
+  }
 
   KeyMask mask;
   int64_t keys, first, count;

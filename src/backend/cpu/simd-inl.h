@@ -294,7 +294,8 @@ HWY_INLINE V exp(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   const auto power = hn::ShiftLeft<23>(hn::BitCast(du, shifted));
   const auto y = hn::BitCast(d, hn::Add(hn::BitCast(du, p), power));
-  const auto finite = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.72283f)), hn::Set(d, kInfinity), y);
+  const auto infinity = hn::Add(x, hn::Set(d, kInfinity));  // or NaN, where y may be any number
+  const auto finite = hn::IfThenElse(hn::Le(x, hn::Set(d, 88.72283f)), y, infinity);
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.33654f)), hn::Zero(d), finite);
 }
 

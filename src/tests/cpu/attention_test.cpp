@@ -94,6 +94,11 @@ TEST_CASE("restricted attention and its gradient agree with the float64 referenc
   check({type, 1, 21, 13, causal, 0.1f - rate, lengths, lengths, false, window});
 }
 
+TEST_CASE("queries whose window holds no key attend to nothing") {
+  const auto type = GENERATE(DType::kF32, DType::kBF16);
+  check({type, 2, 16, 16, GENERATE(false, true), GENERATE(0.0f, 0.1f), {20, 100, 3}, {8, 30, 40}, false, 4});
+}
+
 // A time would depend on the machine: what is not seen may hold anything, and is not read.
 TEST_CASE("restricted attention does not compute what is outside of its window") {
   const Case c{DType::kF32, 1, 16, 16, GENERATE(false, true), 0, {512}, {512}, false, 4};

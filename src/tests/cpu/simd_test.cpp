@@ -59,7 +59,19 @@ TEST_CASE("exp is accurate over its whole range") {
 TEST_CASE("exp of special values") {
   const Target target(GENERATE(from_range(targets())));
   const float inf = std::numeric_limits<float>::infinity();
-  const std::vector<float> x = {0, -0.0f, -inf, inf, -1e4f, 1e4f, -87.4f, 88.73f, std::nanf(""), -3e38f, 3e38f};
+  const std::vector<float> x = {0,
+                                -0.0f,
+                                -inf,
+                                inf,
+                                -1e4f,
+                                1e4f,
+                                -87.4f,
+                                88.73f,
+                                std::nanf(""),
+                                -3e38f,
+                                3e38f,
+                                std::bit_cast<float>(0x7fffffffu),
+                                std::bit_cast<float>(0x7fc00001u)};
   std::vector<float> y(x.size());
   HWY_DYNAMIC_DISPATCH(test_exp)(x.data(), y.data(), static_cast<int64_t>(x.size()));
   CHECK(y[0] == 1);
@@ -70,7 +82,7 @@ TEST_CASE("exp of special values") {
   CHECK(y[5] == inf);
   CHECK(y[6] == 0);
   CHECK(y[7] == inf);
-  CHECK(std::isnan(y[8]));
+  for (const size_t nan : {8, 11, 12}) CHECK(std::isnan(y[nan]));  // whatever is in it
   CHECK(y[9] == 0);
   CHECK(y[10] == inf);
 }
