@@ -8,7 +8,7 @@ namespace nmt {
 extern const std::string_view kVersion;  // the content of the file VERSION
 extern const std::string_view kCommit;   // commit of the source tree, "unknown" outside git
 
-// What --version prints: version, commit, compiler, libraries, instruction sets of this CPU that nmt uses.
+// What --version prints: version, commit, compiler, libraries, instruction sets of this CPU that nmt has kernels for.
 std::string version_text(std::string_view tool);
 
 }  // namespace nmt

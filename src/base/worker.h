@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/error.h"
+
 namespace nmt {
 
 // A thread that does one thing after another.
@@ -26,6 +28,7 @@ class Worker {
   void begin(std::function<void()> work) {
     {
       const std::lock_guard lock(mutex_);
+      check(!work_, "a worker is given work before it was waited for");
       work_ = std::move(work);
     }
     changed_.notify_all();

@@ -1,6 +1,6 @@
-// The ceiling of training's speed on a device: how fast cuBLASLt alone multiplies matrices of exactly a model's shapes,
-// each as a layer's product has them or as the gradient of its weight, and how many target tokens a second that would
-// be if nothing else took time.
+// The ceiling of training's speed on a device: how fast cuBLASLt, by the algorithms that its heuristics put first as
+// nmt takes them, multiplies matrices of exactly a model's shapes, each as a layer's product has them or as the
+// gradient of its weight, and how many target tokens a second that would be if nothing else took time.
 #include <algorithm>
 #include <chrono>
 #include <random>

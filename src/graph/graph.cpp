@@ -110,7 +110,8 @@ void Graph::backward(Expr loss) {
 }
 
 Expr Graph::gradient(Expr of) const {
-  check(!gradients_.empty(), "gradient: backward() was not called");
+  check(static_cast<size_t>(of.value().node) < gradients_.size(),
+        "gradient: backward() was not called after this node");
   const Value g = gradients_[static_cast<size_t>(of.value().node)][static_cast<size_t>(of.value().output)];
   return g.node < 0 ? Expr() : Expr(&of.graph(), g);
 }

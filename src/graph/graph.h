@@ -84,7 +84,8 @@ class Graph {
   void run(std::span<const Expr> outputs);
   // Takes the memory now that run(outputs) needs, so that no smaller run has to wait for it; nothing is computed.
   void reserve(std::initializer_list<Expr> outputs);
-  // The floating point operations of run(outputs), multiply and add counted apart; nothing is computed.
+  // The floating point operations of run(outputs), multiply and add counted apart; nothing is computed, so inputs whose
+  // values ops count by (lengths) must be leaves.
   double flops(std::initializer_list<Expr> outputs);
   const void* data(Expr of) const;  // on the host
   template <class T>

@@ -212,34 +212,43 @@ void Runtime::compute(Graph& graph, const Plan& plan, std::span<void* const> inp
     }
     for (size_t o = 0; o < node.outputs.size(); ++o)
       out.push_back({place({step.node, static_cast<int32_t>(o)}), node.outputs[o]});
-    if (profile.times_ops) backend_->synchronize();
-    const double start = profile.times_ops ? seconds_now() : 0, waited = profile.times_ops ? pool_.waiting() : 0;
-    backend_->compute(node.op, {*this, in, out, step.scratch < 0 ? nullptr : arena_.data() + step.scratch});
-    if (profile.times_ops) {
-      backend_->synchronize();
-      step.seconds = seconds_now() - start;
-      // Some ops count by their inputs' values, integers.
-      std::deque<std::vector<int32_t>> seen;
-      for (size_t i = 0; i < in.size() && !backend_->on_host(); ++i) {
-        void* there = std::exchange(in[i].data, nullptr);
-        if (const Node& from = nodes[static_cast<size_t>(node.inputs[i].node)]; from.input) {
-          in[i].data = from.data;
-        } else if (in[i].dtype() == DType::kI32) {
-          auto& values = seen.emplace_back(static_cast<size_t>(in[i].elements()));
-          backend_->download(values.data(), there, values.size() * sizeof(int32_t));
-          in[i].data = values.data();
-        }
-      }
-      step.flops = node.op.flops(in);
-      Profile::OpTime& time = profile.op(node.op.name());
-      time.seconds += step.seconds;
-      time.waiting += pool_.waiting() - waited;
-      time.flops += step.flops;
-      ++time.calls;
-      for (const auto& tensor : in) time.bytes += static_cast<double>(tensor.spec.bytes());
-      for (const auto& tensor : out) time.bytes += static_cast<double>(tensor.spec.bytes());
+    const Launch launch{*this, in, out, step.scratch < 0 ? nullptr : arena_.data() + step.scratch};
+    if (profile.times_ops)
+      compute_timed(graph, step, launch);
+    else
+      backend_->compute(node.op, launch);
+  }
+}
+
+void Runtime::compute_timed(const Graph& graph, const Plan::Step& step, const Launch& launch) {
+  const Node& node = graph.nodes_[static_cast<size_t>(step.node)];
+  backend_->synchronize();
+  const double start = seconds_now(), waited = pool_.waiting();
+  backend_->compute(node.op, launch);
+  backend_->synchronize();
+  step.seconds = seconds_now() - start;
+
+  std::vector<Tensor> in(launch.in.begin(), launch.in.end());
+  std::deque<std::vector<int32_t>> seen;  // some ops count by their inputs' values, integers
+  for (size_t i = 0; i < in.size() && !backend_->on_host(); ++i) {
+    void* there = std::exchange(in[i].data, nullptr);
+    if (const Node& from = graph.nodes_[static_cast<size_t>(node.inputs[i].node)]; from.input) {
+      in[i].data = from.data;
+    } else if (in[i].dtype() == DType::kI32) {
+      auto& values = seen.emplace_back(static_cast<size_t>(in[i].elements()));
+      backend_->download(values.data(), there, values.size() * sizeof(int32_t));
+      in[i].data = values.data();
     }
   }
+  step.flops = node.op.flops(in);
+
+  Profile::OpTime& time = profile.op(node.op.name());
+  time.seconds += step.seconds;
+  time.waiting += pool_.waiting() - waited;
+  time.flops += step.flops;
+  ++time.calls;
+  for (const auto& tensor : launch.in) time.bytes += static_cast<double>(tensor.spec.bytes());
+  for (const auto& tensor : launch.out) time.bytes += static_cast<double>(tensor.spec.bytes());
 }
 
 std::string Runtime::plan_table() const { return last_ == nullptr ? "no plan was run\n" : last_->table(); }

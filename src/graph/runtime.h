@@ -86,6 +86,7 @@ class Runtime {
   Planned::Run& run_of(Planned& planned, const Graph& graph, std::span<void* const> inputs);
   void place_results(Graph& graph, const Plan& plan);
   void compute(Graph& graph, const Plan& plan, std::span<void* const> inputs);
+  void compute_timed(const Graph& graph, const Plan::Step& step, const Launch& launch);  // for the profile
   std::vector<void*> upload_inputs(const Graph& graph);
 
   std::shared_ptr<Backend> backend_;

@@ -1,4 +1,3 @@
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -7,6 +6,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/targets.h"
+#include "tensor/ranked.h"
 
 #define HWY_TARGET_INCLUDE "backend/cpu/top_k.cpp"
 #include <hwy/foreach_target.h>
@@ -16,22 +16,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
-
-namespace {
-
-// Integers that sort like (value, lower index first).
-uint64_t key_of(float value, int64_t index) {
-  const auto bits = std::bit_cast<uint32_t>(value + 0.0f);  // -0 and 0 are equal
-  const uint64_t order = bits >> 31 ? ~bits : bits ^ 0x80000000u;
-  return order << 32 | (UINT32_MAX - static_cast<uint64_t>(index));
-}
-float value_of(uint64_t key) {
-  const auto order = static_cast<uint32_t>(key >> 32);
-  return std::bit_cast<float>(order >> 31 ? order ^ 0x80000000u : ~order);
-}
-int32_t index_of(uint64_t key) { return static_cast<int32_t>(UINT32_MAX - static_cast<uint32_t>(key)); }
-
-}  // namespace
 
 // The k largest elements are among those that reach the k-th largest of the groups' largest elements, where a group is
 // elements i, i + G, i + 2G ...; hardly more reach it where there are several times k groups.

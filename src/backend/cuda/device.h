@@ -64,7 +64,7 @@ class Device {
 
   // Room for uploads of so many bytes: to take it later may wait for all devices.
   void prepare_uploads(size_t bytes);
-  // In stream order, the host does not wait; of `from` a copy is kept till then.
+  // In stream order. Of `from` a copy is kept till then and the host does not wait, but for more than a few megabytes.
   void upload(void* to, const void* from, size_t bytes);
   void copy(void* to, const void* from, size_t bytes);  // both on the device
   void zero(void* to, size_t bytes);

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kSlices* kSliceLanes, 2)
   dtable[id * width + tile + c] = embedding;
 }
 
-int64_t aligned_bytes(int64_t bytes) { return divide_up(bytes, 256) * 256; }
+int64_t aligned_bytes(int64_t bytes) { return round_up(bytes, 256); }
 int64_t index_bytes(int64_t rows) { return aligned_bytes(rows * static_cast<int64_t>(sizeof(int32_t))); }
 
 }  // namespace

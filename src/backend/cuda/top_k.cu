@@ -1,23 +1,12 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/rows.cuh"
+#include "tensor/ranked.h"
 
 namespace nmt::cuda {
 namespace {
 
 constexpr int kThreads = 1024;
 constexpr int64_t kMostKeys = 12 << 10;  // in shared memory, of which a block has 99 KB on every device
-
-// Integers above 0 that sort like (value, lower index first).
-__device__ __forceinline__ uint64_t key_of(float value, int index) {
-  const unsigned bits = __float_as_uint(value + 0.0f);  // -0 and 0 are equal
-  const uint64_t order = bits >> 31 ? ~bits : bits ^ 0x80000000u;
-  return order << 32 | ~static_cast<uint32_t>(index);
-}
-__device__ __forceinline__ float value_of(uint64_t key) {
-  const auto order = static_cast<uint32_t>(key >> 32);
-  return __uint_as_float(order >> 31 ? order ^ 0x80000000u : ~order);
-}
-__device__ __forceinline__ int32_t index_of(uint64_t key) { return static_cast<int32_t>(~static_cast<uint32_t>(key)); }
 
 // The bits of N elements; all where there is no mask.
 template <int N>

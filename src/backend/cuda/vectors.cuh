@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "backend/cuda/launch.cuh"
+#include "base/math.h"
 
 // Elements that lie side by side, read and written 16 bytes at a time.
 namespace nmt::cuda {
@@ -85,8 +86,6 @@ void with_vectors(bool aligned, Body body) {
   else
     body(std::integral_constant<int, 1>());
 }
-
-constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // A thread for every `size` of n elements.
 inline Grid flat_grid(int64_t n, int size) {

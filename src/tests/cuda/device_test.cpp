@@ -167,6 +167,9 @@ TEST_CASE("device: memory has an end", "[device]") {
   CHECK_THROWS_AS(same.allocate(SIZE_MAX), Error);
   const DeviceMemory rest(same, 7 << 20);
   CHECK_THROWS_AS(device.allocate(1), Error);
+  const Variable smaller("NMT_EMULATED_MEMORY", "5");
+  Device shrunk(0);
+  CHECK_THROWS_WITH(shrunk.allocate(1), "out of memory on device 0: 1 MB are needed, 0 MB are free");
 }
 
 TEST_CASE("device: what is not its memory is refused", "[device]") {

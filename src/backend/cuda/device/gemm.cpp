@@ -110,7 +110,7 @@ struct Products::Implementation {
                          Activation, int64_t, Alignments, bool>;
 
   cublasLtHandle_t handle = nullptr;
-  void* workspace = nullptr;
+  DeviceMemory workspace;
   std::map<Key, std::optional<cublasLtMatmulAlgo_t>> algorithms;
 
   // As the library's own rules choose: to measure would be to let time decide how results are rounded. None: it knows
@@ -172,14 +172,11 @@ struct Products::Implementation {
 };
 
 Products::Products(Device& device) : implementation_(std::make_unique<Implementation>()), device_(device) {
-  check_blas(CublasLt::get().create(&implementation_->handle), "starting");
-  implementation_->workspace = device.allocate(kWorkspace);
+  implementation_->workspace = DeviceMemory(device, kWorkspace);
+  check_blas(CublasLt::get().create(&implementation_->handle), "starting");  // on the device that is current
 }
 
-Products::~Products() {
-  device_.free(implementation_->workspace);
-  CublasLt::get().destroy(implementation_->handle);
-}
+Products::~Products() { CublasLt::get().destroy(implementation_->handle); }
 
 const char* Products::begin(const Product& p, const void* a, const void* b, void* y) {
   auto& i = *implementation_;
@@ -191,7 +188,7 @@ const char* Products::begin(const Product& p, const void* a, const void* b, void
   const auto multiply_by = [&](const std::optional<cublasLtMatmulAlgo_t>& algorithm) {
     if (!algorithm) return CUBLAS_STATUS_NOT_SUPPORTED;
     return CublasLt::get().matmul(i.handle, d.operation, &one, b, d.b, a, d.a, &beta, y, d.y, y, d.y, &*algorithm,
-                                  i.workspace, kWorkspace, device_.stream());
+                                  i.workspace.data(), kWorkspace, device_.stream());
   };
   cublasStatus_t status = multiply_by(i.algorithm(p, alignments, tf32));
   // What suits a size need not suit its neighbours.

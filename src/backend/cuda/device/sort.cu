@@ -11,7 +11,7 @@ __global__ void count_kernel(int64_t n, int32_t* y) {
   if (const int64_t i = global_thread(); i < n) y[i] = static_cast<int32_t>(i);
 }
 
-int64_t count_bytes(int64_t rows) { return divide_up(rows * static_cast<int64_t>(sizeof(int32_t)), 256) * 256; }
+int64_t count_bytes(int64_t rows) { return round_up(rows * static_cast<int64_t>(sizeof(int32_t)), 256); }
 
 // With `temporary` null only `bytes` is set, to what the sort needs of it. The sort is stable.
 void sort(Stream s, int64_t rows, const int32_t* ids, const int32_t* count, void* temporary, size_t& bytes,

@@ -13,7 +13,7 @@ constexpr int64_t kMB = 1 << 20;
 }  // namespace
 
 void* Allocations::allocate(const Device& owner, size_t bytes) {
-  const int64_t free = owner.info().memory - used(owner.index());
+  const int64_t free = std::max<int64_t>(0, owner.info().memory - used(owner.index()));
   if (bytes > static_cast<size_t>(free))
     throw OutOfMemory(fmt::format("out of memory on device {}: {} MB are needed, {} MB are free", owner.index(),
                                   (bytes + kMB - 1) / kMB, free / kMB));
