@@ -9,7 +9,7 @@ echo "# the last models, of epochs where there are both kinds"
 here=$NMT_ROOT/examples/paper/averaging
 cp model.iter6.safetensors model.epoch2.safetensors
 cp model.iter8.safetensors model.epoch10.safetensors
-average() { (. "$here/../common.bash"; average_last "$@") 2>&1 | grep -oE 'averaged .*|[^/]* has no checkpoints.*'; }
+average() { (. "$NMT_ROOT/examples/common.bash"; average_last "$@") 2>&1 | grep -oE 'averaged .*|[^/]* has no checkpoints.*'; }
 average 1 model
 average 5 model
 mkdir other

@@ -1,7 +1,7 @@
 # Sourced by the recipes: where the programs are, and files that must be there.
 set -euo pipefail
 export LC_ALL=C
-bin=${NMT_BIN:-$here/../../../build/bin}
+bin=${NMT_BIN:-$(dirname "${BASH_SOURCE[0]}")/../build/bin}
 # Those of an installed tree, in PATH.
 [ -n "${NMT_BIN:-}" ] || [ -x "$bin/nmt-train" ] || bin=$(dirname "$(command -v nmt-train || echo nmt-train)")
 
