@@ -163,6 +163,13 @@ std::optional<TreeGrammar> grammar_of(const Models& models, const Vocabularies& 
   return trees;
 }
 
+void report(const LineTranslator::Totals& totals, const char* done, const std::string& input, double seconds) {
+  if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} lines cut in all", input, totals.cut);
+  log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s", done,
+            totals.lines, totals.source_tokens, totals.target_tokens, seconds,
+            static_cast<double>(totals.lines) / seconds, static_cast<double>(totals.target_tokens) / seconds);
+}
+
 void decode(DecodeOptions options, Options& declared) {
   options.validate();
   log::set_quiet(options.quiet);
@@ -237,12 +244,7 @@ void decode(DecodeOptions options, Options& declared) {
   progress.clear();
 
   if (options.profile) std::fputs(runtime.profile_table().c_str(), stderr);
-  const auto& totals = translator.totals();
-  const double seconds = seconds_now() - start;
-  if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} lines cut in all", input, totals.cut);
-  log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s",
-            targets ? "scored" : "translated", totals.lines, totals.source_tokens, totals.target_tokens, seconds,
-            static_cast<double>(totals.lines) / seconds, static_cast<double>(totals.target_tokens) / seconds);
+  report(translator.totals(), targets ? "scored" : "translated", input, seconds_now() - start);
 }
 
 }  // namespace

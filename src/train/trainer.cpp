@@ -371,11 +371,13 @@ bool Trainer::do_what_is_due(bool saves, bool ends) {
   const bool stops = stop_signal != 0;
   if (stops) settle();
   const bool put_off = state_.save_due, due = saves || put_off;
+  // A number that counts epochs is for the model at the end of one.
+  const bool numbered = !saves_by_epoch() || put_off || state_.progress.epoch_ended;
   state_.save_due = due && !sound_ && !ends;
   if (!sound_ && saved_at_ >= 0) {  // what broke down is not to take the place of what is good
     if (ends || stops) log::warn("the last loss is no number, and is not saved: {}", last_checkpoint());
   } else if (ends || (due && sound_)) {
-    save(!saves_by_epoch() || put_off || state_.progress.epoch_ended);
+    save(numbered);
   } else if (stops) {
     save(false);
   }
