@@ -41,7 +41,7 @@ Values attention_of(const std::vector<Values>& x, const Layout& a, const Lengths
                     double factor) {
   const Values q_begin = begins(l.queries), k_begin = begins(l.keys), w_begin = weight_begins(l);
   const auto weights_of_head = static_cast<int64_t>(w_begin.back());
-  const Values factors = case_dropout(rate, 1, a.heads * weights_of_head);
+  const Values& factors = case_dropout(rate, 1, a.heads * weights_of_head);
   const auto at = [&](const Source& s, double row, int64_t column) {
     const auto width = a.widths[s.argument];
     return x[s.argument][static_cast<size_t>(static_cast<int64_t>(row) * width + s.column + column)];
@@ -175,7 +175,7 @@ OpCase additive_attention_case(const Lengths& l, int heads, int d_k, int d_v, Ke
   };
   c.reference = [=](const std::vector<Values>& x) {
     const auto all = static_cast<int64_t>(w_begin.back());
-    const Values factors = case_dropout(rate, 1, heads * all);
+    const Values& factors = case_dropout(rate, 1, heads * all);
     const auto at = [&](size_t argument, double row, int h, int d, int width) {
       return x[argument][(static_cast<size_t>(row) * static_cast<size_t>(heads) + static_cast<size_t>(h)) *
                              static_cast<size_t>(width) +

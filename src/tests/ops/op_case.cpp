@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
@@ -14,7 +15,6 @@ namespace {
 
 constexpr uint64_t kSeed = 11;
 constexpr uint32_t kStep = 3;
-constexpr size_t kProbes = 150;  // elements of an argument that finite differences are taken of, where it has more
 
 constexpr double kDeviceUnit =
     1e-2;  // where the host's gradient cancels to 0, a device's other roundings may leave a rest
@@ -194,12 +194,12 @@ Values differences(const OpCase& c, const std::vector<Values>& arguments, size_t
   return slopes;
 }
 
-std::vector<size_t> probes_of(size_t n) {
+std::vector<size_t> probes_of(const OpCase& c, size_t n) {
   std::vector<size_t> all(n);
   for (size_t e = 0; e < n; ++e) all[e] = e;
-  if (n > kProbes) {
+  if (n > c.probes) {
     Random(5).shuffle(all);
-    all.resize(kProbes);
+    all.resize(c.probes);
   }
   return all;
 }
@@ -218,8 +218,11 @@ Values picked(const Values& values, const std::vector<size_t>& places) {
 
 }  // namespace
 
-Values case_dropout(float rate, uint32_t site, int64_t elements) {
-  return dropout_factors({rate, site, kStep, kSeed}, elements);
+const Values& case_dropout(float rate, uint32_t site, int64_t elements) {
+  static std::map<std::tuple<float, uint32_t, int64_t>, Values> made;  // each difference asks for it
+  Values& factors = made[{rate, site, elements}];
+  if (factors.empty()) factors = dropout_factors({rate, site, kStep, kSeed}, elements);
+  return factors;
 }
 
 std::map<std::string, bool> ops_of(const OpCase& c) {
@@ -242,15 +245,16 @@ void check_f16(const OpCase& c) {
   const Values reference = c.reference(arguments);
   const Tolerance bf16 = kTolerances[1];
   const double slack = (c.rounds_to_bf16 ? 1 : 0.25) * c.slack;  // it has three bits more
-  for (const bool fusion : {true, false}) {
-    INFO((fusion ? "fused" : "composed"));
-    const Outcome computed = evaluate(c, data, {DType::kF16, fusion, 1, device});
-    CHECK(error_of(computed.output, reference, c.unit) <= bf16.forward * slack);
-    for (size_t i = 0; i < data.size(); ++i) {
-      if (!c.differentiable || !has_gradient(c.arguments[i]) || (c.kinked && !fusion)) continue;
-      INFO("gradient of argument " << i);
-      const auto probes = probes_of(arguments[i].size());
-      const Values slopes = differences(c, arguments, i, probes, computed.weights);
+  const Outcome outcomes[] = {evaluate(c, data, {DType::kF16, true, 1, device}),
+                              evaluate(c, data, {DType::kF16, false, 1, device})};
+  for (const Outcome& computed : outcomes) CHECK(error_of(computed.output, reference, c.unit) <= bf16.forward * slack);
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (!c.differentiable || !has_gradient(c.arguments[i])) continue;
+    INFO("gradient of argument " << i);
+    const auto probes = probes_of(c, arguments[i].size());
+    const Values slopes = differences(c, arguments, i, probes, outcomes[0].weights);
+    for (const Outcome& computed : std::span(outcomes, c.kinked ? 1 : 2)) {
+      INFO((&computed == outcomes ? "fused" : "composed"));
       CHECK(error_of(picked(computed.gradients[i], probes), slopes, std::max(c.unit, kDeviceUnit)) <=
             bf16.gradient * slack);
     }
@@ -273,7 +277,7 @@ void check_case(const OpCase& c) {
     std::vector<Values> slopes;
     for (size_t i = 0; i < data.size(); ++i) {
       const bool wanted = c.differentiable && has_gradient(c.arguments[i]);
-      probes.push_back(wanted ? probes_of(arguments[i].size()) : std::vector<size_t>());
+      probes.push_back(wanted ? probes_of(c, arguments[i].size()) : std::vector<size_t>());
       slopes.push_back(differences(c, arguments, i, probes[i], one.weights));
     }
     for (const bool fusion : {true, false}) {

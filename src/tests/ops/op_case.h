@@ -43,6 +43,7 @@ struct OpCase {
   bool rounds_to_bf16 = false;  // also where the compute dtype is float32
   bool kinked =
       false;  // without fusion, rounding to bf16 may move a value across the kink of a ReLU: no gradient there
+  size_t probes = 150;  // elements of an argument that finite differences are taken of, where it has more
 };
 
 // Largest error over the largest reference value, by dtype. bf16 has 8 bits: a rounded result is within 2^-9, a sum of
@@ -70,7 +71,7 @@ std::vector<OpCase> layer_cases();  // convolution and recurrence
 std::vector<OpCase> text_cases();   // embedding, losses, the best tokens
 
 // The dropout mask of a case's runtime at a site, as factors.
-Values case_dropout(float rate, uint32_t site, int64_t elements);
+const Values& case_dropout(float rate, uint32_t site, int64_t elements);
 
 inline Argument input(const Shape& shape, double spread = 1) { return {.shape = shape, .spread = spread}; }
 inline Argument parameter(const Shape& shape, double spread = 1, double offset = 0) {
