@@ -1,9 +1,11 @@
 // Options: values from text, config files, dumps.
 #include "config/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 #include <sched.h>
 
@@ -272,7 +274,9 @@ TEST_CASE("no number of threads means one a core", "[config]") {
   REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
   CHECK(threads_or_all(threads) == 1);
   REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
-  CHECK(threads_or_all(threads) == CPU_COUNT(&before));
+  const int all = CPU_COUNT(&before);
+  std::ifstream limit("/sys/fs/cgroup/cpu.max");
+  CHECK(threads_or_all(threads) == std::min(all, cores_of_quota(limit).value_or(all)));
   option.set({"3"});
   CHECK(threads_or_all(threads) == 3);
   CHECK_THROWS_AS(option.set({"-1"}), UserError);
