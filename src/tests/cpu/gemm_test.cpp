@@ -231,6 +231,7 @@ TEST_CASE("numbers that have no parts of bf16 touch what they are multiplied wit
     w[2 * kN + 580] = -kInf;
     w[290 * kN + 8] = most;
     w[130 * kN + 8] = x[290 * kK + 290] = 0.25;  // where these two meet, their sum is no overflow
+    x[5 * kK + 290] = w[130 * kN + 580] = 0.25;  // and where they meet infinities, they become none of the other sign
     product.x = Array(DType::kF32, x);
     product.w = Array(DType::kF32, w);
     const Sums sums = product.reference();
