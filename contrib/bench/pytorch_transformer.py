@@ -72,7 +72,8 @@ class Model(nn.Module):
         self.encoder = nn.ModuleList(Block(d_model, d_ff, heads, dropout, False) for _ in range(layers))
         self.decoder = nn.ModuleList(Block(d_model, d_ff, heads, dropout, True) for _ in range(layers))
         self.dropout = nn.Dropout(dropout)
-        angle = torch.arange(LONGEST + 7)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        longest = LONGEST + -LONGEST % 8  # batches may be padded to a multiple of 8
+        angle = torch.arange(longest)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
         self.register_buffer("positions", torch.stack([angle.sin(), angle.cos()], -1).flatten(1), persistent=False)
 
     def embed(self, ids):

@@ -25,8 +25,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "referen
 from files import InputError, read_safetensors  # noqa: E402
 from transformer import TINY, positional_encoding  # noqa: E402
 
-KNOWN = set(TINY)
-
 
 def vocabulary_map(path, pieces, eos):
     """The shortlist in CTranslate2's words: a line for each source piece, its candidates after a tab; without a source
@@ -49,7 +47,7 @@ def main():
     args = parser.parse_args()
     tensors, metadata = read_safetensors(args.model)
     config = json.loads(metadata["nmt.config"])
-    if unknown := set(config) - KNOWN:
+    if unknown := set(config) - set(TINY):
         sys.exit(f"the model has what this conversion does not know: {', '.join(sorted(unknown))}")
     if "vocab" not in tensors or config["transformer-ffn-activation"] != "relu":
         sys.exit("only models with a shared vocabulary and ReLU layers can be converted")
