@@ -41,9 +41,15 @@ template <class T, bool kDropout>
 void attend(const Attention& a, const Item& item, const T* q, const T* k, const T* v, const float* w, T* out,
             float* logsumexp) {
   const int64_t k_width = round_up(a.d_k), v_width = round_up(a.d_v), length = round_up(item.keys);
-  const auto [keys, values, query, weight, scores, sums, shifts, normalisers] =
-      scratch_arrays({item.keys * k_width, item.keys * v_width, k_width, k_width, length, v_width,
-                      round_up(item.queries), round_up(item.queries)});
+  float *keys, *values, *query, *weight, *scores, *sums, *shifts, *normalisers;
+  cut_scratch({{&keys, item.keys * k_width},
+               {&values, item.keys * v_width},
+               {&query, k_width},
+               {&weight, k_width},
+               {&scores, length},
+               {&sums, v_width},
+               {&shifts, round_up(item.queries)},
+               {&normalisers, round_up(item.queries)}});
   load_rows(k, a.k_stride, item.keys, item.keys, a.d_k, 1.0f, keys);
   load_rows(v, a.v_stride, item.keys, item.keys, a.d_v, 1.0f, values);
   load_rows(w, a.d_k, 1, 1, a.d_k, 1.0f, weight);
@@ -52,7 +58,8 @@ void attend(const Attention& a, const Item& item, const T* q, const T* k, const 
     const int64_t first = a.mask.first(i), seen = std::max<int64_t>(0, a.mask.end(i, item.keys) - first);
     load_rows(q + i * a.q_stride, a.q_stride, 1, 1, a.d_k, 1.0f, query);
     for (int64_t j = 0; j < seen; ++j) scores[j] = score(weight, query, keys + (first + j) * k_width, k_width);
-    const Normaliser n = exponentials<kDropout>(scores, seen, seen, &kept, item.weight_first + i * item.keys + first);
+    const Normaliser n =
+        exponentials<kDropout>(scores, 1.0f, seen, seen, &kept, item.weight_first + i * item.keys + first);
     std::fill_n(sums, v_width, 0.0f);
     for (int64_t j = 0; j < seen; ++j) add_scaled(scores[j], values + (first + j) * v_width, v_width, sums);
     const float factor = n.sum == 0 ? 0 : 1 / (1 - a.dropout.rate) / n.sum;  // no keys: zeros
@@ -76,9 +83,18 @@ template <class T, bool kDropout>
 void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) {
   const DF d;
   const int64_t k_width = round_up(a.d_k), v_width = round_up(a.d_v), length = round_up(item.keys);
-  const auto [keys, dkeys, values, dvalues, query, dquery, dsum, weight, dweight, p, dp] =
-      scratch_arrays({item.keys * k_width, item.keys * k_width, item.keys * v_width, item.keys * v_width, k_width,
-                      k_width, v_width, k_width, k_width, length, length});
+  float *keys, *dkeys, *values, *dvalues, *query, *dquery, *dsum, *weight, *dweight, *p, *dp;
+  cut_scratch({{&keys, item.keys * k_width},
+               {&dkeys, item.keys * k_width},
+               {&values, item.keys * v_width},
+               {&dvalues, item.keys * v_width},
+               {&query, k_width},
+               {&dquery, k_width},
+               {&dsum, v_width},
+               {&weight, k_width},
+               {&dweight, k_width},
+               {&p, length},
+               {&dp, length}});
   load_rows(g.k, a.k_stride, item.keys, item.keys, a.d_k, 1.0f, keys);
   load_rows(g.v, a.v_stride, item.keys, item.keys, a.d_v, 1.0f, values);
   load_rows(g.w, a.d_k, 1, 1, a.d_k, 1.0f, weight);
@@ -95,7 +111,7 @@ void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) 
       p[j] = score(weight, query, keys + (first + j) * k_width, k_width);
       dp[j] = product(dsum, values + (first + j) * v_width, v_width);
     }
-    row_gradient<kDropout>(p, dp, seen, seen, g.logsumexp[i], kept_scale, &kept,
+    row_gradient<kDropout>(p, dp, 1.0f, seen, seen, g.logsumexp[i], kept_scale, &kept,
                            item.weight_first + i * item.keys + first);
     std::fill_n(dquery, k_width, 0.0f);
     for (int64_t j = 0; j < seen; ++j) {

@@ -7,8 +7,8 @@
 #include "backend/cpu/product_parts.h"
 
 // AMX, whose tiles are 16 rows of 64 bytes, and one of whose instructions multiplies two of them: products for
-// gemm_panels.h and for gemm_bytes.h. Those of bf16 and of bytes pack columns of B in groups of a tile's (panels.h), so
-// that a tile is in one piece.
+// gemm_panels.h, gemm_bytes.h and attention_amx.h. Those of matrices of bf16 and of bytes pack columns of B in groups
+// of a tile's (panels.h), so that a tile is in one piece.
 
 // Every processor with AMX has these.
 #define NMT_AMX \
@@ -127,6 +127,9 @@ class AmxTiles {
     finish_writing();
   }
 
+  // The intrinsics do not say that they read and write memory: what is before must be there, and what follows must see.
+  static void finish_writing() { asm volatile("" ::: "memory"); }
+
  private:
   template <AmxNumbers kNumbers>
   NMT_AMX [[gnu::always_inline]] static void add_products() {
@@ -175,9 +178,6 @@ class AmxTiles {
     load_b(0);
     add();
   }
-
-  // The intrinsics do not say that they read and write memory: what is before must be there, and what follows must see.
-  static void finish_writing() { asm volatile("" ::: "memory"); }
 
   int64_t rows_ = 0;  // for which the tiles are configured
 };

@@ -9,8 +9,11 @@
 #define NMT_CPU_ATTENTION_INL_H
 #endif
 
+#include <type_traits>
+
 #include <hwy/cache_control.h>
 
+#include "backend/cpu/attention_items.h"
 #include "backend/cpu/attention_product.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/simd-inl.h"
@@ -26,57 +29,14 @@ static_assert(kLanes * sizeof(float) <= kScratchAlignment);
 
 constexpr int64_t round_up(int64_t n) { return nmt::round_up(n, kLanes); }
 
-// A row length, in floats, for n columns. Rows a multiple of 512 bytes apart would share few sets of the cache.
-constexpr int64_t row_length(int64_t n) { return round_up(n) % 128 == 0 ? round_up(n) + kLanes : round_up(n); }
+// Whether rows of T may be multiplied by AMX, which all its processors do beside AVX-512.
+template <class T>
+constexpr bool kHasAmx = HWY_TARGET == HWY_AVX3&& std::is_same_v<T, RoundedBf16>;
 
-// Queries whose scores are in scratch at a time: few enough to stay in the cache, enough to use a key well.
-// With a window no more than it has positions: the block's queries together see few keys that not all of them see.
-inline int64_t query_block(int64_t queries, int64_t keys, const KeyMask& mask) {
-  constexpr int64_t kScores = 8192, kFewest = 24;
-  if (queries <= kFewest) return queries;
-  int64_t most = std::max(kFewest, kScores / std::max<int64_t>(1, round_up(keys)));
-  if (mask.window > 0) most = std::min(most, std::max<int64_t>(kFewest, mask.window));
-  return divide_up(queries, divide_up(queries, most));
-}
+// In floats, for n columns.
+constexpr int64_t row_length(int64_t n) { return apart(round_up(n)); }
 
-// A (sentence, head): first rows, numbers of rows, and the element of its first weight for dropout.
-struct Item {
-  Item(const Attention& a, int64_t item)
-      : head(item % a.heads),
-        q_first(a.q_begin[item / a.heads]),
-        k_first(a.k_begin[item / a.heads]),
-        queries(a.q_begin[item / a.heads + 1] - q_first),
-        keys(a.k_begin[item / a.heads + 1] - k_first),
-        weight_first(head * a.weight_begin[a.sentences] + a.weight_begin[item / a.heads]),
-        q_at(q_first * a.q_stride + head * a.d_k),
-        k_at(k_first * a.k_stride + head * a.d_k),
-        v_at(k_first * a.v_stride + head * a.d_v),
-        out_at(q_first * a.out_stride + head * a.d_v),
-        logsumexp_at(head * a.q_begin[a.sentences] + q_first) {}
-
-  int64_t head, q_first, k_first, queries, keys, weight_first;
-  int64_t q_at, k_at, v_at, out_at, logsumexp_at;  // where its rows begin in the arguments
-};
-
-// What a block of queries sees: `count` keys from `first` on, where a vector begins. Rows of scores have these keys
-// alone.
-struct SeenKeys {
-  SeenKeys(const KeyMask& mask, const Item& item, int64_t begin, int64_t rows)
-      : mask(mask),
-        keys(item.keys),
-        first(mask.first(begin) / kLanes * kLanes),
-        count(std::max<int64_t>(0, mask.end(begin + rows - 1, keys) - first)) {}
-
-  // Of these, query i sees hidden(i) .. valid(i).
-  int64_t hidden(int64_t i) const { return std::min(mask.first(i) - first, count); }
-  int64_t valid(int64_t i) const {  // 0: none of them
-    const int64_t end = mask.end(i, keys) - first;
-    return end > hidden(i) ? end : 0;
-  }
-
-  KeyMask mask;
-  int64_t keys, first, count;
-};
+constexpr int64_t kFewestQueries = 24;  // of a block, unless it has all
 
 // Fetches rows that the next item reads or writes: they are too short for the processor to foresee the next ones.
 template <class T>
@@ -132,10 +92,11 @@ HWY_INLINE DropoutLanes kept_weights(const Attention& a, const Item& item) {
   return DropoutLanes(a.dropout, all ? item.weight_first + item.queries * item.keys : 0);
 }
 
-// From scores to exp(score - shift), those dropped zero; from `valid` to `padded` zeros. shift and sum (of all, also
-// the dropped) as in simd-inl.h.
+// From scores s to exp(scale * s - shift), those dropped zero; from `valid` to `padded` zeros. scale is positive; shift
+// and sum (of all, also the dropped) as in simd-inl.h.
 template <bool kDropout>
-HWY_INLINE Normaliser exponentials(float* s, int64_t valid, int64_t padded, DropoutLanes* kept, int64_t element) {
+HWY_INLINE Normaliser exponentials(float* s, float scale, int64_t valid, int64_t padded, DropoutLanes* kept,
+                                   int64_t element) {
   const DF d;
   const auto tail = hn::FirstN(d, static_cast<size_t>(valid % kLanes));
   const int64_t whole = valid / kLanes * kLanes;
@@ -143,8 +104,8 @@ HWY_INLINE Normaliser exponentials(float* s, int64_t valid, int64_t padded, Drop
   for (int64_t j = 0; j < whole; j += kLanes) largest = hn::Max(largest, hn::Load(d, s + j));
   if (whole < valid) largest = hn::Max(largest, hn::IfThenElse(tail, hn::Load(d, s + whole), largest));
   const float max = max_of_lanes(d, largest);
-  const float shift = max == -kInfinity ? 0 : max;
-  const auto shifts = hn::Set(d, shift);
+  const float shift = max == -kInfinity ? 0 : scale * max;
+  const auto factor = hn::Set(d, scale), shifts = hn::Set(d, shift);
 
   auto sum = hn::Zero(d);
   const auto step = [&](int64_t j, auto e) HWY_ATTR {
@@ -155,9 +116,9 @@ HWY_INLINE Normaliser exponentials(float* s, int64_t valid, int64_t padded, Drop
     }
     hn::Store(e, d, s + j);
   };
-  for (int64_t j = 0; j < whole; j += kLanes) step(j, exp(d, hn::Sub(hn::Load(d, s + j), shifts)));
+  for (int64_t j = 0; j < whole; j += kLanes) step(j, exp(d, hn::MulSub(factor, hn::Load(d, s + j), shifts)));
   if (whole < valid) {
-    step(whole, hn::IfThenElseZero(tail, exp(d, hn::Sub(hn::Load(d, s + whole), shifts))));
+    step(whole, hn::IfThenElseZero(tail, exp(d, hn::MulSub(factor, hn::Load(d, s + whole), shifts))));
   }
   for (int64_t j = round_up(valid); j < padded; j += kLanes) hn::Store(hn::Zero(d), d, s + j);
   return {shift, sum_of_lanes(d, sum)};
@@ -173,14 +134,14 @@ HWY_INLINE void log_normalisers(const float* shifts, const float* sums, int64_t 
   });
 }
 
-// One query, with p = exp(s - logsumexp) and m = 1 where dropout keeps a weight, else 0:
+// One query, with p = exp(scale * s - logsumexp) and m = 1 where dropout keeps a weight, else 0:
 //   dw = dp * m * kept_scale, D = sum of p * dw, ds = p * (dw - D); s becomes p * m and dp becomes ds.
 // From `valid` to `padded` both are zero.
 template <bool kDropout>
-HWY_INLINE void row_gradient(float* s, float* dp, int64_t valid, int64_t padded, float logsumexp, float kept_scale,
-                             DropoutLanes* kept, int64_t element) {
+HWY_INLINE void row_gradient(float* s, float* dp, float scale, int64_t valid, int64_t padded, float logsumexp,
+                             float kept_scale, DropoutLanes* kept, int64_t element) {
   const DF d;
-  const auto shift = hn::Set(d, logsumexp), scale = hn::Set(d, kept_scale);
+  const auto factor = hn::Set(d, scale), shift = hn::Set(d, logsumexp), kept_factor = hn::Set(d, kept_scale);
   const auto tail = hn::FirstN(d, static_cast<size_t>(valid % kLanes));
   const int64_t whole = valid / kLanes * kLanes;
 
@@ -189,7 +150,7 @@ HWY_INLINE void row_gradient(float* s, float* dp, int64_t valid, int64_t padded,
     if constexpr (kDropout) {
       if (j % DropoutLanes::kElements == 0) kept->need(element + j, std::min(valid - j, DropoutLanes::kElements));
       const auto keep = kept->kept(d, element + j);
-      dw = hn::IfThenElseZero(keep, hn::Mul(dw, scale));
+      dw = hn::IfThenElseZero(keep, hn::Mul(dw, kept_factor));
       sum = hn::MulAdd(p, dw, sum);
       p = hn::IfThenElse(keep, p, hn::Neg(p));  // p >= 0: the sign keeps m
     } else {
@@ -199,10 +160,10 @@ HWY_INLINE void row_gradient(float* s, float* dp, int64_t valid, int64_t padded,
     hn::Store(dw, d, dp + j);
   };
   for (int64_t j = 0; j < whole; j += kLanes) {
-    step(j, exp(d, hn::Sub(hn::Load(d, s + j), shift)), hn::Load(d, dp + j));
+    step(j, exp(d, hn::MulSub(factor, hn::Load(d, s + j), shift)), hn::Load(d, dp + j));
   }
   if (whole < valid) {
-    step(whole, hn::IfThenElseZero(tail, exp(d, hn::Sub(hn::Load(d, s + whole), shift))),
+    step(whole, hn::IfThenElseZero(tail, exp(d, hn::MulSub(factor, hn::Load(d, s + whole), shift))),
          hn::IfThenElseZero(tail, hn::Load(d, dp + whole)));
   }
   const auto total = hn::SumOfLanes(d, sum);

@@ -1,3 +1,4 @@
+#include "backend/cpu/attention_amx.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/targets.h"
 
@@ -16,41 +17,80 @@ namespace {
 // than what they are for.
 constexpr int64_t kFewQueries = 8;
 
-template <class T, bool kDropout>
-void attend(const Attention& a, const Item& item, const T* q, const T* k, const T* v, T* out, float* logsumexp) {
-  const int64_t block = query_block(item.queries, item.keys, a.mask), all_keys = round_up(item.keys);
-  const int64_t k_width = round_up(a.d_k), v_width = round_up(a.d_v), length = row_length(item.keys);
-  const auto [keys, keys_transposed, values, queries, scores, sums, shifts, normalisers] =
-      scratch_arrays({all_keys * k_width, k_width * length, item.keys * v_width, block * k_width, block * length,
-                      block * v_width, round_up(block), round_up(block)});
-  load_rows(k, a.k_stride, item.keys, all_keys, a.d_k, 1.0f, keys);
-  transpose_rows(keys, k_width, all_keys, k_width, keys_transposed, length);
-  load_rows(v, a.v_stride, item.keys, item.keys, a.d_v, 1.0f, values);
+// An item's products, by vectors in float32.
+template <class T>
+class VectorProducts {
+ public:
+  static constexpr int64_t kUnit = kLanes;  // by which blocks of queries, unless they have all, and seen keys are cut
 
+  VectorProducts(const Attention& a, const Item& item, const T* k, const T* v)
+      : block(query_block(item, a.mask, kFewestQueries, 1)),
+        length(row_length(item.keys)),
+        v_width(round_up(a.d_v)),
+        a_(a),
+        k_width_(round_up(a.d_k)) {
+    const int64_t all_keys = round_up(item.keys);
+    float* keys;
+    cut_scratch({{&scores, block * length},
+                 {&sums, block * v_width},
+                 {&shifts, round_up(block)},
+                 {&normalisers, round_up(block)},
+                 {&queries_, block * k_width_},
+                 {&keys, all_keys * k_width_},
+                 {&transposed_keys_, k_width_ * length},
+                 {&values_, item.keys * v_width}});
+    load_rows(k, a.k_stride, item.keys, all_keys, a.d_k, 1.0f, keys);
+    transpose_rows(keys, k_width_, all_keys, k_width_, transposed_keys_, length);
+    load_rows(v, a.v_stride, item.keys, item.keys, a.d_v, 1.0f, values_);
+  }
+
+  // scores = Q K^T, of a block's queries and the keys that they see.
+  void score(const SeenKeys& seen, const T* q) {
+    load_rows(q, a_.q_stride, seen.rows, seen.rows, a_.d_k, 1.0f, queries_);
+    multiply_small({seen.rows, seen.padded / kLanes, a_.d_k, queries_, k_width_, 1, transposed_keys_ + seen.first,
+                    length, scores, length, false, seen.triangle(Triangle::kOutput), seen.diagonal()});
+  }
+
+  // sums = P V, where scores are P.
+  void weigh(const SeenKeys& seen) {
+    multiply_small({seen.rows, v_width / kLanes, seen.count, scores, length, 1, values_ + seen.first * v_width, v_width,
+                    sums, v_width, false, seen.triangle(Triangle::kLower), seen.diagonal()});
+  }
+
+  int64_t block, length, v_width;  // queries of a block; floats of a row of scores, of sums
+  float *scores, *sums;            // of a block
+  float *shifts, *normalisers;     // its queries'
+
+ private:
+  const Attention& a_;
+  int64_t k_width_;
+  float *queries_, *transposed_keys_, *values_;
+};
+
+template <class Products, bool kDropout, class T>
+void attend(const Attention& a, const Item& item, const T* q, const T* k, const T* v, T* out, float* logsumexp) {
+  Products x(a, item, k, v);
   auto kept = kept_weights(a, item);
   const float kept_scale = 1 / (1 - a.dropout.rate);
-  for (int64_t begin = 0; begin < item.queries; begin += block) {
-    const int64_t rows = std::min(block, item.queries - begin);
-    const SeenKeys seen(a.mask, item, begin, rows);
-    const auto triangle = [&](Triangle t) { return a.mask.causal ? t : Triangle::kNone; };
-    load_rows(q + begin * a.q_stride, a.q_stride, rows, rows, a.d_k, a.scale, queries);
-    multiply_small({rows, round_up(seen.count) / kLanes, a.d_k, queries, k_width, 1, keys_transposed + seen.first,
-                    length, scores, length, false, triangle(Triangle::kOutput), begin - seen.first});
+  for (int64_t begin = 0; begin < item.queries; begin += x.block) {
+    const int64_t rows = std::min(x.block, item.queries - begin);
+    const SeenKeys seen(a.mask, item, begin, rows, Products::kUnit);
+    x.score(seen, q + begin * a.q_stride);
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t i = begin + r;
-      std::fill_n(scores + r * length, seen.hidden(i), -kInfinity);
-      const Normaliser n = exponentials<kDropout>(scores + r * length, seen.valid(i), round_up(seen.count), &kept,
+      float* const scores = x.scores + r * x.length;
+      std::fill_n(scores, seen.hidden(i), -kInfinity);
+      const Normaliser n = exponentials<kDropout>(scores, a.scale, seen.valid(i), seen.padded, &kept,
                                                   item.weight_first + i * item.keys + seen.first);
-      shifts[r] = n.shift;
-      normalisers[r] = n.sum;
+      x.shifts[r] = n.shift;
+      x.normalisers[r] = n.sum;
     }
-    multiply_small({rows, v_width / kLanes, seen.count, scores, length, 1, values + seen.first * v_width, v_width, sums,
-                    v_width, false, triangle(Triangle::kLower), begin - seen.first});
+    x.weigh(seen);
     for (int64_t r = 0; r < rows; ++r) {  // no keys: zeros
-      const float factor = normalisers[r] == 0 ? 0 : kept_scale / normalisers[r];
-      store_rows(sums + r * v_width, 1, a.d_v, factor, out + (begin + r) * a.out_stride, a.out_stride);
+      const float factor = x.normalisers[r] == 0 ? 0 : kept_scale / x.normalisers[r];
+      store_rows(x.sums + r * x.v_width, 1, a.d_v, factor, out + (begin + r) * a.out_stride, a.out_stride);
     }
-    if (logsumexp != nullptr) log_normalisers(shifts, normalisers, rows, logsumexp + begin);
+    if (logsumexp != nullptr) log_normalisers(x.shifts, x.normalisers, rows, logsumexp + begin);
   }
 }
 
@@ -76,6 +116,7 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
   const bool plain = logsumexp == nullptr && a.mask == KeyMask() && a.dropout.rate == 0;
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
+    ItemTiles tiles;
     for (int64_t i = item_begin; i < item_end;) {
       const Item item(a, i);
       const T *item_q = static_cast<const T*>(q) + item.q_at, *item_k = static_cast<const T*>(k) + item.k_at,
@@ -94,7 +135,11 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
         fetch_rows(static_cast<const T*>(v) + next.v_at, a.v_stride, next.keys, a.d_v);
         fetch_rows(static_cast<const T*>(out) + next.out_at, a.out_stride, next.queries, a.d_v);
       }
-      const auto run = a.dropout.rate == 0 ? attend<T, false> : attend<T, true>;
+      const bool all = a.dropout.rate == 0;
+      auto run = all ? attend<VectorProducts<T>, false, T> : attend<VectorProducts<T>, true, T>;
+      if constexpr (kHasAmx<T>) {
+        if (tiles.serve(a, item)) run = all ? attend<AmxProducts, false, T> : attend<AmxProducts, true, T>;
+      }
       run(a, item, item_q, item_k, item_v, item_out, logsumexp == nullptr ? nullptr : logsumexp + item.logsumexp_at);
       ++i;
     }

@@ -1,3 +1,4 @@
+#include "backend/cpu/attention_amx.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/targets.h"
 
@@ -20,51 +21,92 @@ struct Gradients {
   T *dq, *dk, *dv;
 };
 
-template <class T, bool kDropout>
-void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) {
-  const int64_t block = query_block(item.queries, item.keys, a.mask), all_keys = round_up(item.keys);
-  const int64_t k_width = round_up(a.d_k), v_width = round_up(a.d_v), length = row_length(item.keys);
-  const auto [keys, dkeys, keys_transposed, values, dvalues, values_transposed, queries, dqueries, dsums, weights,
-              dweights] = scratch_arrays({all_keys * k_width, item.keys * k_width, k_width * length, all_keys * v_width,
-                                          item.keys * v_width, v_width * length, block * k_width, block * k_width,
-                                          block * v_width, block * length, block * length});
-  load_rows(g.k, a.k_stride, item.keys, all_keys, a.d_k, 1.0f, keys);
-  transpose_rows(keys, k_width, all_keys, k_width, keys_transposed, length);
-  load_rows(g.v, a.v_stride, item.keys, all_keys, a.d_v, 1.0f, values);
-  transpose_rows(values, v_width, all_keys, v_width, values_transposed, length);
-  std::fill_n(dkeys, item.keys * k_width, 0.0f);
-  std::fill_n(dvalues, item.keys * v_width, 0.0f);
+// An item's products, by vectors in float32.
+template <class T>
+class VectorGradients {
+ public:
+  static constexpr int64_t kUnit = kLanes;
 
+  VectorGradients(const Attention& a, const Item& item, const T* k, const T* v)
+      : block(query_block(item, a.mask, kFewestQueries, 1)),
+        length(row_length(item.keys)),
+        k_width(round_up(a.d_k)),
+        v_width(round_up(a.d_v)),
+        a_(a) {
+    const int64_t all_keys = round_up(item.keys);
+    float* values;
+    cut_scratch({{&weights, block * length},
+                 {&dweights, block * length},
+                 {&dqueries, block * k_width},
+                 {&dkeys, item.keys * k_width},
+                 {&dvalues, item.keys * v_width},
+                 {&queries_, block * k_width},
+                 {&dsums_, block * v_width},
+                 {&keys_, all_keys * k_width},
+                 {&transposed_keys_, k_width * length},
+                 {&values, all_keys * v_width},
+                 {&transposed_values_, v_width * length}});
+    load_rows(k, a.k_stride, item.keys, all_keys, a.d_k, 1.0f, keys_);
+    transpose_rows(keys_, k_width, all_keys, k_width, transposed_keys_, length);
+    load_rows(v, a.v_stride, item.keys, all_keys, a.d_v, 1.0f, values);
+    transpose_rows(values, v_width, all_keys, v_width, transposed_values_, length);
+    std::fill_n(dkeys, item.keys * k_width, 0.0f);
+    std::fill_n(dvalues, item.keys * v_width, 0.0f);
+  }
+
+  // weights = Q K^T and dweights = dO V^T, of a block's queries and the keys that they see.
+  void score(const SeenKeys& seen, const T* q, const T* dout) {
+    const Triangle triangle = seen.triangle(Triangle::kOutput);
+    const int64_t vectors = seen.padded / kLanes, diagonal = seen.diagonal();
+    load_rows(q, a_.q_stride, seen.rows, seen.rows, a_.d_k, 1.0f, queries_);
+    load_rows(dout, a_.out_stride, seen.rows, seen.rows, a_.d_v, 1.0f, dsums_);
+    multiply_small({seen.rows, vectors, a_.d_k, queries_, k_width, 1, transposed_keys_ + seen.first, length, weights,
+                    length, false, triangle, diagonal});
+    multiply_small({seen.rows, vectors, a_.d_v, dsums_, v_width, 1, transposed_values_ + seen.first, length, dweights,
+                    length, false, triangle, diagonal});
+  }
+
+  // dV += P^T dO, dK += dS^T Q and dQ = dS K, where weights are P and dweights dS.
+  void add(const SeenKeys& seen) {
+    const int64_t diagonal = seen.diagonal();
+    multiply_small({seen.count, v_width / kLanes, seen.rows, weights, 1, length, dsums_, v_width,
+                    dvalues + seen.first * v_width, v_width, true, seen.triangle(Triangle::kUpper), diagonal});
+    multiply_small({seen.count, k_width / kLanes, seen.rows, dweights, 1, length, queries_, k_width,
+                    dkeys + seen.first * k_width, k_width, true, seen.triangle(Triangle::kUpper), diagonal});
+    multiply_small({seen.rows, k_width / kLanes, seen.count, dweights, length, 1, keys_ + seen.first * k_width, k_width,
+                    dqueries, k_width, false, seen.triangle(Triangle::kLower), diagonal});
+  }
+
+  int64_t block, length, k_width, v_width;  // queries of a block; floats of a row of weights, of keys, of values
+  float *weights, *dweights, *dqueries;     // of a block
+  float *dkeys, *dvalues;                   // of the item, so far
+
+ private:
+  const Attention& a_;
+  float *queries_, *dsums_, *keys_, *transposed_keys_, *transposed_values_;
+};
+
+template <class Products, bool kDropout, class T>
+void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) {
+  Products x(a, item, g.k, g.v);
   auto kept = kept_weights(a, item);
   const float kept_scale = 1 / (1 - a.dropout.rate);
-  for (int64_t begin = 0; begin < item.queries; begin += block) {
-    const int64_t rows = std::min(block, item.queries - begin);
-    const SeenKeys seen(a.mask, item, begin, rows);
-    const int64_t vectors = round_up(seen.count) / kLanes, diagonal = begin - seen.first;
-    const auto triangle = [&](Triangle t) { return a.mask.causal ? t : Triangle::kNone; };
-    load_rows(g.q + begin * a.q_stride, a.q_stride, rows, rows, a.d_k, a.scale, queries);
-    load_rows(g.dout + begin * a.out_stride, a.out_stride, rows, rows, a.d_v, 1.0f, dsums);
-    multiply_small({rows, vectors, a.d_k, queries, k_width, 1, keys_transposed + seen.first, length, weights, length,
-                    false, triangle(Triangle::kOutput), diagonal});
-    multiply_small({rows, vectors, a.d_v, dsums, v_width, 1, values_transposed + seen.first, length, dweights, length,
-                    false, triangle(Triangle::kOutput), diagonal});
+  for (int64_t begin = 0; begin < item.queries; begin += x.block) {
+    const int64_t rows = std::min(x.block, item.queries - begin);
+    const SeenKeys seen(a.mask, item, begin, rows, Products::kUnit);
+    x.score(seen, g.q + begin * a.q_stride, g.dout + begin * a.out_stride);
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t i = begin + r;
-      std::fill_n(weights + r * length, seen.hidden(i), -kInfinity);
-      row_gradient<kDropout>(weights + r * length, dweights + r * length, seen.valid(i), round_up(seen.count),
-                             g.logsumexp[i], kept_scale, &kept, item.weight_first + i * item.keys + seen.first);
+      float* const weights = x.weights + r * x.length;
+      std::fill_n(weights, seen.hidden(i), -kInfinity);
+      row_gradient<kDropout>(weights, x.dweights + r * x.length, a.scale, seen.valid(i), seen.padded, g.logsumexp[i],
+                             kept_scale, &kept, item.weight_first + i * item.keys + seen.first);
     }
-    // dV += P^T dO, dK += dS^T (scale Q), dQ = scale dS K
-    multiply_small({seen.count, v_width / kLanes, rows, weights, 1, length, dsums, v_width,
-                    dvalues + seen.first * v_width, v_width, true, triangle(Triangle::kUpper), diagonal});
-    multiply_small({seen.count, k_width / kLanes, rows, dweights, 1, length, queries, k_width,
-                    dkeys + seen.first * k_width, k_width, true, triangle(Triangle::kUpper), diagonal});
-    multiply_small({rows, k_width / kLanes, seen.count, dweights, length, 1, keys + seen.first * k_width, k_width,
-                    dqueries, k_width, false, triangle(Triangle::kLower), diagonal});
-    store_rows(dqueries, rows, a.d_k, a.scale, g.dq + begin * a.q_stride, a.q_stride);
+    x.add(seen);
+    store_rows(x.dqueries, rows, a.d_k, a.scale, g.dq + begin * a.q_stride, a.q_stride);
   }
-  store_rows(dkeys, item.keys, a.d_k, 1.0f, g.dk, a.k_stride);
-  store_rows(dvalues, item.keys, a.d_v, kept_scale, g.dv, a.v_stride);
+  store_rows(x.dkeys, item.keys, a.d_k, a.scale, g.dk, a.k_stride);
+  store_rows(x.dvalues, item.keys, a.d_v, kept_scale, g.dv, a.v_stride);
 }
 
 }  // namespace
@@ -79,6 +121,7 @@ void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t
               logsumexp + item.logsumexp_at,        static_cast<T*>(dq) + item.q_at,
               static_cast<T*>(dk) + item.k_at,      static_cast<T*>(dv) + item.v_at};
     };
+    ItemTiles tiles;
     for (int64_t i = item_begin; i < item_end; ++i) {
       const Item item(a, i);
       if (i + 1 < item_end) {
@@ -89,7 +132,12 @@ void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t
         for (const T* rows : {g.v, static_cast<const T*>(g.dv)}) fetch_rows(rows, a.v_stride, next.keys, a.d_v);
         fetch_rows(g.dout, a.out_stride, next.queries, a.d_v);
       }
-      const auto run = a.dropout.rate == 0 ? differentiate<T, false> : differentiate<T, true>;
+      const bool all = a.dropout.rate == 0;
+      auto run = all ? differentiate<VectorGradients<T>, false, T> : differentiate<VectorGradients<T>, true, T>;
+      if constexpr (kHasAmx<T>) {
+        if (tiles.serve(a, item))
+          run = all ? differentiate<AmxGradients, false, T> : differentiate<AmxGradients, true, T>;
+      }
       run(a, item, of(item));
     }
   });

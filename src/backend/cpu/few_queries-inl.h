@@ -93,9 +93,10 @@ struct FewQueries {
   };
   HWY_INLINE Arrays arrays(int64_t keys) const {
     const int64_t rows = heads * queries;
-    const auto [query, weights, sums] =
-        scratch_arrays({rows * round_up(d_k), rows * round_up(keys), rows * round_up(d_v)});
-    return {query, weights, sums};
+    Arrays x;
+    cut_scratch(
+        {{&x.queries, rows * round_up(d_k)}, {&x.weights, rows * round_up(keys)}, {&x.sums, rows * round_up(d_v)}});
+    return x;
   }
 };
 

@@ -34,16 +34,15 @@ class States {
     T* h;
   };
 
-  States(int64_t width, const float* u, int64_t most) : width_(width), padded_(round_up(width)) {
-    const int64_t length = row_length(width);
-    const auto [rows, transposed, states, sums] =
-        scratch_arrays({padded_ * padded_, padded_ * length, most * padded_, most * padded_});
+  States(int64_t width, const float* u, int64_t most)
+      : width_(width), padded_(round_up(width)), length_(row_length(width)) {
+    float* rows;
+    cut_scratch({{&rows, padded_ * padded_},
+                 {&transposed_, padded_ * length_},
+                 {&states_, most * padded_},
+                 {&sums_, most * padded_}});
     load_rows(u, width, width, padded_, width, 1.0f, rows);
-    transpose_rows(rows, padded_, padded_, padded_, transposed, length);
-    transposed_ = transposed;
-    length_ = length;
-    states_ = states;
-    sums_ = sums;
+    transpose_rows(rows, padded_, padded_, padded_, transposed_, length_);
   }
 
   void advance(std::span<const Row> rows) {
@@ -94,7 +93,8 @@ void differentiate(int64_t sentence_begin, int64_t sentence_end, const int32_t* 
                    const T* h, const T* dh, const float* u, T* dx) {
   const DF d;
   const int64_t sentences = sentence_end - sentence_begin, padded = round_up(width), length = row_length(width);
-  const auto [matrix, later, sums] = scratch_arrays({width * length, sentences * padded, sentences * padded});
+  float *matrix, *later, *sums;
+  cut_scratch({{&matrix, width * length}, {&later, sentences * padded}, {&sums, sentences * padded}});
   for (int64_t r = 0; r < width; ++r) load_rows(u + r * width, width, 1, 1, width, 1.0f, matrix + r * length);
   int64_t steps = 0;
   for (int64_t s = sentence_begin; s < sentence_end; ++s) steps = std::max(steps, Sentence(begin, s, reversed).length);

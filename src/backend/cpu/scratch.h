@@ -1,9 +1,9 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <new>
 
@@ -37,23 +37,28 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
-// The calling thread's memory that scratch_arrays() cuts up: one, whatever their number.
+// The calling thread's memory that arrays are cut from: one, whatever their number.
 inline Scratch& scratch_of_arrays() {
   static thread_local Scratch scratch;
   return scratch;
 }
 
+struct ScratchArray {
+  float** array;
+  int64_t size;
+};
+
 // Aligned arrays of the given numbers of floats, for the kernels of attention and recurrence. The next call in this
 // thread gives the same memory again.
-template <size_t kArrays>
-std::array<float*, kArrays> scratch_arrays(const int64_t (&sizes)[kArrays]) {
+inline void cut_scratch(std::initializer_list<ScratchArray> arrays) {
   constexpr int64_t kUnit = kScratchAlignment / sizeof(float);
-  std::array<size_t, kArrays + 1> offsets{};
-  for (size_t i = 0; i < kArrays; ++i) offsets[i + 1] = offsets[i] + static_cast<size_t>(round_up(sizes[i], kUnit));
-  auto* memory = reinterpret_cast<float*>(scratch_of_arrays().get(offsets[kArrays] * sizeof(float)));
-  std::array<float*, kArrays> arrays;
-  for (size_t i = 0; i < kArrays; ++i) arrays[i] = memory + offsets[i];
-  return arrays;
+  int64_t all = 0;
+  for (const ScratchArray& a : arrays) all += round_up(a.size, kUnit);
+  auto* memory = reinterpret_cast<float*>(scratch_of_arrays().get(static_cast<size_t>(all) * sizeof(float)));
+  for (const ScratchArray& a : arrays) {
+    *a.array = memory;
+    memory += round_up(a.size, kUnit);
+  }
 }
 
 }  // namespace nmt::cpu
