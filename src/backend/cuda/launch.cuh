@@ -39,6 +39,7 @@ void launch(const char* name, [[maybe_unused]] Stream stream, const Grid& grid, 
   const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
 #ifdef NMT_CUDA_EMULATION
   emulation::check_current(name, stream);
+  (emulation::check_argument(name, stream, arguments), ...);
   emulation::begin([=] {
     emulation::run(name, blocks, grid.threads, grid.shared, [&] { kernel(static_cast<Parameters>(arguments)...); });
   });

@@ -28,7 +28,9 @@ Results on_device(cuda::Device& device, const Problem& p) {
   a.q_begin = on(p.q_begin);
   a.k_begin = on(p.k_begin);
   a.weight_begin = on(p.weight_begin);
-  const auto values = [&](void* kv) { return static_cast<std::byte*>(kv) + p.v_column() * size_of(p.type); };
+  const auto values = [&](void* kv) {  // of nothing is nowhere
+    return kv == nullptr ? nullptr : static_cast<std::byte*>(kv) + p.v_column() * size_of(p.type);
+  };
   void *const q = on(p.q), *const kv = on(p.kv), *const dout = on(p.dout);
   void *const out = on(r.out), *const dq = on(r.dq), *const dkv = on(r.dkv);
   float* const logsumexp = on(r.logsumexp);

@@ -121,6 +121,12 @@ namespace {
 
 __global__ void write_byte(std::byte* at) { *at = std::byte{1}; }
 
+struct Target {
+  int number;
+  std::byte* at;
+};
+__global__ void write_to(Target target) { *target.at = std::byte{1}; }
+
 }  // namespace
 
 TEST_CASE("device: as many as the environment says", "[device]") {
@@ -189,6 +195,26 @@ TEST_CASE("device: what is not its memory is refused", "[device]") {
   CHECK_THROWS_AS(device.free(data + 1), Error);
   CHECK_THROWS_AS(device.free(host), Error);
   CHECK_THROWS_AS(other.free(data), Error);
+}
+
+TEST_CASE("device: kernels are given its memory alone", "[device]") {
+  const Variable two("NMT_EMULATED_DEVICES", "2");
+  Device other(1), device(0);
+  const DeviceMemory memory(device, 100), foreign(other, 100);
+  device.make_current();
+  const auto begin = [&](void* data) {
+    launch("write", device.stream(), {.threads = 1}, write_byte, static_cast<std::byte*>(data));
+  };
+  const auto begin_with = [&](void* data) {
+    launch("write too", device.stream(), {.threads = 1}, write_to, Target{1, static_cast<std::byte*>(data)});
+  };
+  std::byte host{};
+  CHECK_NOTHROW(begin(memory.data()));
+  CHECK_NOTHROW(begin_with(memory.data()));
+  CHECK_THROWS_WITH(begin(&host), "kernel write: is given a pointer to what is no memory of a device");
+  CHECK_THROWS_WITH(begin(foreign.data()), "kernel write: on device 0 is given a pointer to memory of device 1");
+  CHECK_THROWS_WITH(begin_with(foreign.data()),
+                    "kernel write too: on device 0 is given a pointer to memory of device 1");
 }
 
 TEST_CASE("device: what goes to the host or comes from it, or takes memory, is not recorded", "[device]") {

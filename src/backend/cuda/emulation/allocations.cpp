@@ -70,6 +70,15 @@ void Allocations::check(const Device& owner, const char* action, const void* mem
   fail("{}: {} bytes that are not allocated on the device", action, bytes);
 }
 
+int Allocations::device_of(const void* memory) const {
+  const auto* at = static_cast<const std::byte*>(memory);
+  const std::lock_guard lock(mutex_);
+  auto it = at_.upper_bound(at);
+  if (it == at_.begin()) return -1;
+  const auto& [data, a] = *--it;
+  return at <= data + a.memory->bytes() ? a.owner->index() : -1;
+}
+
 void Allocations::check_guards(const char* kernel) {
   const std::lock_guard lock(mutex_);
   for (const auto& [data, a] : at_)

@@ -25,6 +25,8 @@ class Allocations {
 
   // Error that names the action where these bytes are not the owner's memory.
   void check(const Device& owner, const char* action, const void* memory, size_t bytes) const;
+  // The device whose memory holds what the pointer points to, or ends there; -1: none's.
+  int device_of(const void* memory) const;
   // Error that names the kernel where something was written outside of what is allocated.
   void check_guards(const char* kernel);
 

@@ -437,6 +437,21 @@ void check_current(const char* kernel, const CUstream_st* stream) {
   if (stream != nullptr && stream != current) fail("kernel {}: launched on a device that is not current", kernel);
 }
 
+void check_argument(const char* kernel, const CUstream_st* stream, const void* pointer) {
+  if (stream == nullptr || pointer == nullptr) return;
+  const int device = allocations().device_of(pointer), own = reinterpret_cast<const Device*>(stream)->index();
+  if (device < 0) fail("kernel {}: is given a pointer to what is no memory of a device", kernel);
+  if (device != own) fail("kernel {}: on device {} is given a pointer to memory of device {}", kernel, own, device);
+}
+
+void check_words(const char* kernel, const CUstream_st* stream, const void* structure, size_t bytes) {
+  for (size_t i = 0; i + sizeof(void*) <= bytes; i += sizeof(void*)) {
+    const void* word;
+    std::memcpy(&word, static_cast<const std::byte*>(structure) + i, sizeof word);
+    if (allocations().device_of(word) >= 0) check_argument(kernel, stream, word);
+  }
+}
+
 void fail_launch(int64_t launch) { launches_to_failure() = launch; }
 
 void set_thread_order(uint64_t seed) { thread_order() = seed; }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 #include <vector>
 
 #include "backend/cuda/emulation/vectors.h"
@@ -40,6 +41,18 @@ void set_thread_order(uint64_t seed);
 // that are no device's have none).
 void set_current(CUstream_st* stream);
 void check_current(const char* kernel, const CUstream_st* stream);
+
+// Refuses a launch on a device's stream with a pointer to what is not its memory. Of a structure that holds pointers
+// each word is looked at: it must not point to another device's.
+void check_argument(const char* kernel, const CUstream_st* stream, const void* pointer);
+void check_words(const char* kernel, const CUstream_st* stream, const void* structure, size_t bytes);
+template <class T>
+void check_argument(const char* kernel, const CUstream_st* stream, const T& argument) {
+  if constexpr (std::is_pointer_v<T>)
+    check_argument(kernel, stream, static_cast<const void*>(argument));
+  else if constexpr (std::is_class_v<T>)
+    check_words(kernel, stream, &argument, sizeof argument);
+}
 
 // The launch-th kernel from now, of any thread, fails once, as on a broken device; 0: none does.
 void fail_launch(int64_t launch);
