@@ -1,8 +1,6 @@
 #include "text/batch_stream.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -84,29 +82,68 @@ TrainingBatch BatchStream::next() {
   return result;
 }
 
-Batch largest_batch(const Corpus& corpus, const BatchLimits& limits, int64_t parts) {
-  const CorpusCounts& counts = corpus.counts();
-  const int64_t pairs = std::min(limits.sentences, corpus.size());
-  const auto most = [&](int32_t PairLength::*side, int64_t all, int64_t limit) {
-    int64_t longest = 0;
-    if (pairs < corpus.size() || parts > 1) {
-      std::vector<int32_t> lengths(static_cast<size_t>(corpus.size()));
-      for (int64_t i = 0; i < corpus.size(); ++i) lengths[static_cast<size_t>(i)] = corpus.store().length(i).*side + 1;
-      std::nth_element(lengths.begin(), lengths.begin() + pairs - 1, lengths.end(), std::greater());
-      all = std::accumulate(lengths.begin(), lengths.begin() + pairs, int64_t{0});
-      longest = *std::max_element(lengths.begin(), lengths.begin() + pairs);
+namespace {
+
+// How many sentences of one side of a corpus have each length, with </s>.
+class LengthCounts {
+ public:
+  LengthCounts(const Corpus& corpus, int32_t PairLength::*side) {
+    for (int64_t i = 0; i < corpus.size(); ++i) {
+      const auto length = static_cast<size_t>(corpus.store().length(i).*side + 1);
+      if (length >= counts_.size()) counts_.resize(length + 1);
+      ++counts_[length];
     }
-    all = std::min(all, limit);
-    return parts == 1 ? all : std::min(all, 5 * all / (4 * parts) + longest);
+  }
+
+  int64_t longest() const { return std::ssize(counts_) - 1; }
+  // The words of so many sentences, the longest.
+  int64_t most_words(int64_t sentences) const {
+    int64_t words = 0;
+    for (int64_t length = longest(); length > 0 && sentences > 0; --length) {
+      const int64_t n = std::min(sentences, count(length));
+      words += n * length;
+      sentences -= n;
+    }
+    return words;
+  }
+  // The sentences of so many words, the shortest.
+  int64_t most_sentences(int64_t words) const {
+    int64_t sentences = 0;
+    for (int64_t length = 1; length <= longest() && words >= length; ++length) {
+      const int64_t n = std::min(words / length, count(length));
+      sentences += n;
+      words -= n * length;
+    }
+    return sentences;
+  }
+
+ private:
+  int64_t count(int64_t length) const { return counts_[static_cast<size_t>(length)]; }
+
+  std::vector<int64_t> counts_;
+};
+
+}  // namespace
+
+Batch largest_batch(const Corpus& corpus, const BatchLimits& limits, int64_t parts) {
+  const LengthCounts sources(corpus, &PairLength::source), targets(corpus, &PairLength::target);
+  const int64_t pairs = std::min(limits.sentences, corpus.size());
+  const auto most_words = [&](const LengthCounts& lengths, int64_t limit) {
+    const int64_t all = std::min(lengths.most_words(pairs), limit);
+    return parts == 1 ? all : std::min(all, 5 * all / (4 * parts) + lengths.longest());
   };
-  const int64_t source = most(&PairLength::source, counts.source_words, limits.source_words);
-  const int64_t target = most(&PairLength::target, counts.target_words, limits.target_words);
-  const int64_t mean = divide_up(counts.source_words + counts.target_words, counts.kept);
-  const int64_t n = std::clamp((source + target) / mean, int64_t{1}, std::min({pairs, source, target}));
+  const int64_t source = most_words(sources, limits.source_words), target = most_words(targets, limits.target_words);
+  const int64_t n =
+      std::max<int64_t>(1, std::min({pairs, sources.most_sentences(source), targets.most_sentences(target)}));
   Batch batch;
-  for (int64_t i = 1; i <= n; ++i) {
-    batch.source.resize(static_cast<size_t>(source * i / n));
-    batch.target.resize(static_cast<size_t>(target * i / n));
+  // One is the longest; the others share what is left.
+  const auto grow = [&](std::vector<int32_t>& words, int64_t longest, int64_t all, int64_t i) {
+    const int64_t rest = std::max(all - longest, n - 1);  // a word of each
+    words.resize(static_cast<size_t>(longest + (n == 1 ? 0 : rest * i / (n - 1))));
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    grow(batch.source, sources.longest(), source, i);
+    grow(batch.target, targets.longest(), target, i);
     batch.close_pair(0);
   }
   return batch;

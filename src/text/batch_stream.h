@@ -56,9 +56,9 @@ class BatchStream {
   std::vector<const uint8_t*> records_;
 };
 
-// A batch that is at least as large as any of the stream's, of the corpus's mean sentences (and of no words: ids are
-// 0). With several parts, one as large as any part of these (see Batch::part): its share and a quarter, as one side may
-// have more of the tokens, and the longest sentence.
+// A batch that is in every respect at least as large as any of the stream's: tokens, sentences, the longest of these on
+// each side (ids are 0). With several parts, one as large as any part of these (see Batch::part): its share and a
+// quarter, as one side may have more of the tokens, and the longest sentence.
 Batch largest_batch(const Corpus& corpus, const BatchLimits& limits, int64_t parts = 1);
 
 // What the log says after an epoch.

@@ -96,18 +96,32 @@ TEST_CASE("no batch is larger than the largest") {
   o.mini_batch = GENERATE(0, 1, 7, 5000);
   o.mini_batch_words = GENERATE(60, 500, 100000);
   const auto corpus = std::make_shared<Corpus>(o, NumberVocab::make(), NumberVocab::make(), 1);
-  const Batch largest = largest_batch(*corpus, o.limits());
-  CHECK(largest.sentences() <= std::min<int64_t>(o.limits().sentences, corpus->size()));
-  CHECK(largest.source_begin.back() == largest.source_words());
-  BatchStream stream(corpus, o, 3);
-  int64_t source = 0, target = 0;
-  for (const auto& item : take_epochs(stream, 2)) {
-    source = std::max(source, item.batch.source_words());
-    target = std::max(target, item.batch.target_words());
+  const auto longest = [](const std::vector<int32_t>& begin) {
+    int32_t most = 0;
+    for (size_t s = 1; s < begin.size(); ++s) most = std::max(most, begin[s] - begin[s - 1]);
+    return most;
+  };
+  for (const int64_t parts : {1, 3}) {
+    INFO("parts " << parts);
+    const Batch largest = largest_batch(*corpus, o.limits(), parts);
+    CHECK(largest.sentences() <= std::min<int64_t>(o.limits().sentences, corpus->size()));
+    CHECK(largest.source_begin.back() == largest.source_words());
+    BatchStream stream(corpus, o, 3);
+    int64_t source = 0, target = 0, larger = 0;
+    for (const auto& item : take_epochs(stream, 2))
+      for (int64_t i = 0; i < parts; ++i) {
+        const Batch part = item.batch.part(i, parts);
+        source = std::max(source, part.source_words());
+        target = std::max(target, part.target_words());
+        larger += part.sentences() > largest.sentences() ||
+                  longest(part.source_begin) > longest(largest.source_begin) ||
+                  longest(part.target_begin) > longest(largest.target_begin);
+      }
+    CHECK(larger == 0);
+    CHECK(source <= largest.source_words());
+    CHECK(target <= largest.target_words());
+    CHECK(largest.source_words() <= 2 * source + 20);
   }
-  CHECK(source <= largest.source_words());
-  CHECK(target <= largest.target_words());
-  CHECK(largest.source_words() <= 2 * source);
 }
 
 TEST_CASE("batches are cut at each of the limits") {
