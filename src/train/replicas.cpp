@@ -52,6 +52,8 @@ std::string Replicas::names() const {
   return names;
 }
 
+DType Replicas::sent() const { return options_.exchange_precision == "bf16" ? DType::kBF16 : DType::kF32; }
+
 int64_t Replicas::begin_of(size_t rank) const {
   return std::min(static_cast<int64_t>(rank) * share_, model_.parameters.size());
 }
@@ -101,6 +103,7 @@ void Replicas::reserve(const Batch& largest_part) {
     const float weight = 1;
     Graph graph(replica.runtime, fusion_rules());
     graph.reserve({loss(replica, graph, input, &weight)});
+    if (replica.others != nullptr) replica.others->reserve(share_, sent());
   });
   if (on_host()) return;
   Batch small;  // a pair for each
@@ -130,7 +133,6 @@ int64_t Replicas::peak() const { return replicas_.front()->runtime.backend()->pe
 void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int64_t step, double loss_scale) {
   const float weight = static_cast<float>(loss_scale) / static_cast<float>(tokens);
   const auto n = static_cast<int64_t>(replicas_.size());
-  const DType sent = options_.exchange_precision == "bf16" ? DType::kBF16 : DType::kF32;
   each([&](Replica& replica, size_t rank) {
     replica.optimizer->begin_update();
     for (size_t i = 0; i < batches.size(); ++i) {
@@ -146,8 +148,11 @@ void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int
       graph.run({mean});
       replica.optimizer->add_loss(static_cast<const float*>(graph.place(mean)));
     }
+  });
+  // Not before all have begun all of that: one that takes memory may wait for devices that wait for what it sends.
+  each([&](Replica& replica, size_t) {
     float* gradients = replica.parameters->gradient_buffer().data();
-    if (replica.others != nullptr) replica.others->reduce_scatter(gradients, share_, sent);
+    if (replica.others != nullptr) replica.others->reduce_scatter(gradients, share_, sent());
     replica.optimizer->add_squares(replica.runtime.pool(), gradients);
     if (replica.others != nullptr)
       replica.others->all_reduce(&replica.optimizer->totals()->squares, sizeof(UpdateTotals) / sizeof(double));

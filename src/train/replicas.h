@@ -78,6 +78,7 @@ class Replicas {
   void each(const std::function<void(Replica& replica, size_t rank)>& work);
   void synchronize();                   // waits for all that was begun
   int64_t begin_of(size_t rank) const;  // of its share of the parameters
+  DType sent() const;                   // what gradients are rounded to on their way to others
 
   const TrainOptions& options_;
   Model& model_;

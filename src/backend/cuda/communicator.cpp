@@ -4,11 +4,15 @@
 
 namespace nmt::cuda {
 
+void Communicator::reserve(int64_t count, DType sent) {
+  const size_t bytes = sent == DType::kF32 ? 0 : static_cast<size_t>(devices_ * count) * size_of(sent);
+  if (rounded_.bytes() < bytes) rounded_ = DeviceMemory(device_, bytes);
+}
+
 void Communicator::reduce_scatter(float* data, int64_t count, DType sent) {
   if (sent == DType::kF32) return add_parts(sent, data, count);
+  reserve(count, sent);
   const int64_t all = devices_ * count;
-  const size_t bytes = static_cast<size_t>(all) * size_of(sent);
-  if (rounded_.bytes() < bytes) rounded_ = DeviceMemory(device_, bytes);
   device_.make_current();
   auto* parts = static_cast<std::byte*>(rounded_.data());
   convert(device_.stream(), DType::kF32, data, sent, parts, all);

@@ -25,6 +25,8 @@ class Communicator {
   // all devices' parts; the others' parts are left with any values. sent: kF32, or kBF16, which halves what goes from
   // device to device: parts and sums are rounded to it.
   virtual void reduce_scatter(float* data, int64_t count, DType sent);
+  // Takes the memory that it needs, if it has not.
+  virtual void reserve(int64_t count, DType sent);
   // The other way: each device gives its own part to all.
   virtual void all_gather(float* data, int64_t count) = 0;
   // data[i] becomes the sum of all devices' data[i].
