@@ -80,7 +80,10 @@ class Connections {
     std::vector<ncclComm_t> made(devices.size());
     check_nccl(Nccl::get().init_all(made.data(), static_cast<int>(devices.size()), devices.data()),
                "connecting the devices");
-    for (size_t rank = 0; rank < made.size(); ++rank) all_[rank].connection = made[rank];
+    for (size_t rank = 0; rank < made.size(); ++rank) {
+      all_[rank].device = devices[rank];
+      all_[rank].connection = made[rank];
+    }
   }
 
   // begin(connection), or null after abort().
@@ -97,6 +100,7 @@ class Connections {
     for (One& one : all_)
       threads.emplace_back([&one] {
         const std::lock_guard lock(one.mutex);
+        cudaSetDevice(one.device);  // NCCL goes back to the thread's own, which would be the first there is
         if (one.connection != nullptr) Nccl::get().abort(one.connection);
         one.connection = nullptr;
       });
@@ -107,6 +111,7 @@ class Connections {
  private:
   struct One {
     std::mutex mutex;
+    int device = 0;
     ncclComm_t connection = nullptr;
   };
   std::vector<One> all_;
