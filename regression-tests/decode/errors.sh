@@ -41,6 +41,9 @@ decode --model a.safetensors --alignment out --alignment-head 3
 decode --model a.safetensors --alignment out --alignment-step both
 decode --model a.safetensors --alignment out --attention out
 decode --model a.safetensors --alignment -
+decode --model a.safetensors --output a.safetensors
+decode --model a.safetensors --score-targets text --alignment ./text
+"$NMT_BIN/nmt-decode" --quiet --model a.safetensors 2>&1 < text >&- | cat; echo "ended with ${PIPESTATUS[0]}"
 decode --model a.safetensors --alignment /dev/stdout
 decode --model a.safetensors --output= --alpha 1
 decode --model a.safetensors --attention nowhere/out

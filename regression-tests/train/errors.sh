@@ -50,6 +50,10 @@ fails "two limits of a batch" train --mini-batch-words 500 --batch-target-words 
 fails "two ends" train --dry-run --dump-plan
 fails "a profile of no training" train --dry-run --profile
 fails "one log" train --log log --log-json log
+fails "a log in a corpus" train --log data/train.en
+fails "a log in a checkpoint" train --model m.safetensors --log-json m.state
+fails "a model over a corpus" train --model data/corpus.safetensors --valid-sets data/corpus.safetensors data/dev.de
+fails "translations over a vocabulary" train --valid-sets data/dev.en data/dev.de --valid-translation-output vocab.spm
 fails "two learning rates" train --learn-rate 0.001 --lr-scale 2
 fails "heads" train --transformer-heads 3
 fails "positions" train --transformer-train-position-embeddings --transformer-max-positions 256
@@ -62,6 +66,8 @@ fails "positions of a validation set" train --transformer-train-position-embeddi
 fails "model's name" train --model model.bin
 fails "no such folder" train --model nowhere/model.safetensors
 fails "log" train --log data
+fails "log in no folder" train --log nowhere/log
+[ ! -e nowhere ]
 fails "log-json" train --log-json nowhere/log
 fails "log on standard output" train --log -
 fails "translations" train --valid-sets data/dev.en data/dev.de --valid-translation-output nowhere/{U}
@@ -105,8 +111,17 @@ cp m.safetensors m.state
 fails "a model as checkpoint" train $run
 sed 's/"updates\\":4/"updates\\":x/' whole.state > m.state
 fails "damaged state" train $run
+sed 's/"position\\":\[./"position\\":[9/' whole.state > m.state
+fails "damaged position" train $run
 cp whole.state m.state
 cmp m.state whole.state
+mkdir alone
+cp m.safetensors alone/m.safetensors
+cp m.safetensors alone/n.best-bleu.safetensors
+fails "a model without a checkpoint" train --model alone/m.safetensors
+fails "a best model without a checkpoint" train --model alone/n.safetensors
+cmp m.safetensors alone/m.safetensors
+train --model alone/m.safetensors --restart 2> /dev/null
 
 echo "--- breakdown"
 fails "exploding" train --model e.safetensors --after 20u --skip-factor 1e-6 --skip-limit 3

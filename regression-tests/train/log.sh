@@ -32,6 +32,11 @@ for end in 4u 8u; do
 done
 echo "updates in the log of two runs: $(sed -n 's/.*Up\. \([0-9]*\) : Sen.*/\1/p' twice.log | tr '\n' ' ')"
 
+# A line that a full disk cut off stays by itself.
+printf '{"cut off' > cut.json
+"$NMT_BIN/nmt-train" $run --after 2u --disp-freq 1u --model cut.safetensors --log-json cut.json 2> /dev/null
+cut -c 1-16 cut.json | uniq -c | sed 's/^ *//'
+
 # On a terminal there is a bar between the lines, and none with --quiet.
 terminal() { script -qec "$NMT_BIN/nmt-train $run --after 150u --disp-freq 1u --model t.safetensors --restart $*" /dev/null < /dev/null; }
 terminal > typed.txt

@@ -61,6 +61,16 @@ try inspect --vocab cut.words
 head -c 250 v.spm > cut.spm
 try inspect --vocab cut.spm
 try decode --vocab v.spm --input list.txt
+try decode --vocab v.spm --input list.txt --output v.spm
+try --train-sets text --output ./text
+try inspect --vocab v.spm --text-sets - -
+cp text whole.txt
+for bytes in 0 1; do
+  gzip -c text | head -c $bytes > cut.gz
+  try encode --vocab v.spm --input cut.gz
+done
+printf '\x28\xb5' > cut.zst
+try encode --vocab v.spm --input cut.zst
 printf '1 29\n1 30\n' > ids
 try decode --vocab v.spm --ids --input ids
 printf '1 two\n' > ids

@@ -74,7 +74,7 @@ struct DecodeOptions {
     require(weights.empty() || weights.size() == ensemble.size(),
             "--weights has {} numbers for {} models of --ensemble", weights.size(), ensemble.size());
     for (const double weight : weights)
-      require(weight > 0 && weight < 1e30, "--weights: {} is not a positive number", weight);
+      require(weight > 0 && weight < 1e30, "--weights: {} is not a positive number below 1e30", weight);
     require(shortlist.empty() || ensemble.empty(), "--shortlist is for one model, not for an --ensemble");
     require(shortlist.empty() || score_targets.empty(), "--score-targets uses no --shortlist: leave it out");
     require(search.normalize == 0 || search.alpha == SearchOptions().alpha,
@@ -87,8 +87,18 @@ struct DecodeOptions {
     require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");
     require(!attention.wanted() || ensemble.empty(),
             "--attention and --alignment show the heads of one model: give --model FILE, not --ensemble");
-    attention.validate(output);
+    attention.validate();
     require(score_targets != "-" || input != "-", "standard input is asked for twice: --input and --score-targets");
+    OptionFiles()
+        .reads("model", model)
+        .reads("ensemble", ensemble)
+        .reads("vocabs", vocabs)
+        .reads("shortlist", shortlist)
+        .reads("input", input)
+        .reads("score-targets", score_targets)
+        .writes("output", output)
+        .writes("attention", attention.attention)
+        .writes("alignment", attention.alignment);
   }
 };
 

@@ -49,6 +49,7 @@ struct Streams {
   template <class Convert>
   void run(const Convert& convert) const {
     constexpr size_t kBlock = 4096;
+    OptionFiles().reads("vocab", vocab).reads("input", input).writes("output", output);
     LineQueue queue(input, kBlock);
     AtomicFile file(output);
     ThreadPool pool(threads_or_all(threads));
@@ -76,6 +77,7 @@ int32_t parse_id(std::string_view text, const std::string& where) {
 }
 
 void train(const VocabTraining& settings, const std::string& output, int threads) {
+  OptionFiles().reads("train-sets", settings.train_sets).writes("output", output);
   AtomicFile file(output);  // first, so that training is not for nothing
   const auto trained = train_vocab(settings);
   file.write(trained.vocab->bytes());
@@ -114,6 +116,8 @@ void decode(const Streams& streams, bool ids, bool join) {
 }
 
 void inspect(const Streams& streams, const std::vector<std::string>& text_sets, bool pieces) {
+  OptionFiles().reads("vocab", streams.vocab).reads("text-sets", text_sets).writes("output", streams.output);
+  require(std::ranges::count(text_sets, "-") <= 1, "standard input is asked for twice: --text-sets");
   const auto vocab = Vocab::load(streams.vocab);
   std::string text =
       fmt::format("type: {}\nsize: {}\nend of sentence: {} ({})\nunknown: {} ({})\n", vocab->type(), vocab->size(),
@@ -161,6 +165,11 @@ struct ShortlistOptions {
 
 void make_shortlist(const ShortlistOptions& options) {
   require_one_standard_input(options.train_sets, options.valid_sets);
+  OptionFiles()
+      .reads("vocabs", options.vocabs)
+      .reads("train-sets", options.train_sets)
+      .reads("valid-sets", options.valid_sets)
+      .writes("output", options.output);
   SafetensorsWriter file(options.output);  // first, so that training is not for nothing
   const auto [source, target] = Vocab::load_sides(options.vocabs);
   const int threads = threads_or_all(options.threads);
@@ -198,7 +207,7 @@ struct LineariseOptions {
 };
 
 void linearise_trees(const LineariseOptions& options) {
-  require(!same_file(options.words, options.output), "--words and --output are both {}", options.words);
+  OptionFiles().reads("trees", options.trees).writes("words", options.words).writes("output", options.output);
   TreeReader reader(options.trees);
   AtomicFile words(options.words), output(options.output);
   int64_t trees = 0, empty = 0;
@@ -229,6 +238,7 @@ struct DelineariseOptions {
 
 void delinearise_trees(const DelineariseOptions& options) {
   require(options.words != "-" || options.input != "-", "--words and --input are both standard input");
+  OptionFiles().reads("words", options.words).reads("input", options.input).writes("output", options.output);
   TextReader words(options.words, OnNul::kReplace), input(options.input, OnNul::kReplace);
   AtomicFile output(options.output);
   int64_t malformed = 0;

@@ -164,10 +164,41 @@ std::vector<std::string> read_lines(const std::string& path) {
   return lines;
 }
 
+namespace {
+
+bool is_device_or_pipe(const std::string& path) {
+  std::error_code failed;
+  const auto status = std::filesystem::status(path, failed);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
   if (is_standard_output(a) || is_standard_output(b)) return is_standard_output(a) == is_standard_output(b);
+  if (is_device_or_pipe(a)) return false;
   return a == b || std::filesystem::weakly_canonical(a, failed) == std::filesystem::weakly_canonical(b, failed);
+}
+
+}  // namespace
+
+OptionFiles& OptionFiles::reads(const std::string& option, const std::string& path) {
+  if (!path.empty() && path != "-") all_.push_back({option, path, false});
+  return *this;
+}
+
+OptionFiles& OptionFiles::reads(const std::string& option, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) reads(option, path);
+  return *this;
+}
+
+OptionFiles& OptionFiles::writes(const std::string& option, const std::string& path) {
+  if (path.empty()) return *this;
+  for (const Named& other : all_)
+    require((!other.written && is_standard_output(path)) || !same_file(path, other.path),
+            "--{} and --{} are one file, {}: what is written needs a file of its own", other.option, option,
+            output_name(path));
+  all_.push_back({option, path, true});
+  return *this;
 }
 
 }  // namespace nmt

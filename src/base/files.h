@@ -70,7 +70,20 @@ std::vector<std::string> read_lines(const std::string& path);
 std::string input_name(const std::string& path);
 std::string output_name(const std::string& path);
 
-// Whether what is written to two paths comes to one place. The files need not be there.
-bool same_file(const std::string& a, const std::string& b);
+// The files that a program's options name. What it writes needs files of their own: UserError, from writes(), for a
+// file that is named before (the files need not be there), but for devices and pipes. Empty paths are none.
+class OptionFiles {
+ public:
+  OptionFiles& reads(const std::string& option, const std::string& path);  // "-" is standard input
+  OptionFiles& reads(const std::string& option, const std::vector<std::string>& paths);
+  OptionFiles& writes(const std::string& option, const std::string& path);
+
+ private:
+  struct Named {
+    std::string option, path;
+    bool written;
+  };
+  std::vector<Named> all_;
+};
 
 }  // namespace nmt

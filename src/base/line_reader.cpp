@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include <boost/core/ref.hpp>
@@ -52,6 +53,9 @@ class RawBytes {
     return head_.starts_with(magic);
   }
 
+  // After begin_with(magic): whether they end within it.
+  bool end_within(std::string_view magic) const { return head_.size() < magic.size() && magic.starts_with(head_); }
+
  private:
   io::file_descriptor_source file_;
   std::string head_;
@@ -88,8 +92,10 @@ class ZstdBytes {
   bool open_ = false;  // within a frame
 };
 
+constexpr std::string_view kGzip = "\x1f\x8b", kZstd = "\x28\xb5\x2f\xfd";
+
 bool is_zstd(RawBytes& raw) {
-  if (raw.begin_with("\x28\xb5\x2f\xfd")) return true;
+  if (raw.begin_with(kZstd)) return true;
   for (char first = 0x50; first <= 0x5f; ++first)  // frames to be skipped, which pzstd begins with
     if (raw.begin_with(std::string{first, 0x2a, 0x4d, 0x18})) return true;
   return false;
@@ -105,11 +111,14 @@ struct LineReader::Source {
   std::streamsize read(char* data, std::streamsize bytes) {
     if (!started) {
       started = true;
-      if (raw.begin_with("\x1f\x8b")) {
+      if (raw.begin_with(kGzip)) {
         gzip.push(io::gzip_decompressor());
         gzip.push(boost::ref(raw));
       } else if (is_zstd(raw)) {
         zstd = std::make_unique<ZstdBytes>(raw);
+      } else if ((packed_by_name == ".gz" && raw.end_within(kGzip)) ||
+                 (packed_by_name == ".zst" && raw.end_within(kZstd))) {
+        fail("its first bytes are missing");
       }
     }
     if (zstd) return zstd->read(data, bytes);
@@ -130,6 +139,7 @@ struct LineReader::Source {
     return got;
   }
 
+  std::string packed_by_name;  // how the name ends
   std::exception_ptr damage;
   std::string buffer;
   size_t position = 0;
@@ -140,6 +150,7 @@ LineReader::LineReader(std::string path) : name_(input_name(path)), source_(std:
   const int descriptor = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   require(descriptor >= 0, "cannot read {}: {}", name_, std::strerror(errno));
   source_->raw.open(descriptor);
+  source_->packed_by_name = std::filesystem::path(path).extension();
   struct stat status = {};
   require(::fstat(descriptor, &status) != 0 || !S_ISDIR(status.st_mode), "cannot read {}: it is a folder", name_);
 }

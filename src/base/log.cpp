@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include <filesystem>
+
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -37,6 +39,10 @@ void write(Level level, std::string_view text) {
 void set_quiet(bool quiet) { logger().sinks().front()->set_level(quiet ? spdlog::level::warn : spdlog::level::info); }
 
 void copy_to_file(const std::string& path) try {
+  const auto folder = std::filesystem::path(path).parent_path();  // the sink would make it
+  std::error_code failed;
+  require(folder.empty() || std::filesystem::exists(folder, failed), "cannot write the log file {}: no such folder",
+          path);
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
   sink->set_pattern(kPattern);
   logger().sinks().push_back(std::move(sink));

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iostream>
 #include <map>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
@@ -50,10 +51,12 @@ std::vector<std::string> unguarded(std::vector<std::string> values) {
 }
 
 // Files that are opened are never standard input, output or error, although whoever began this may have closed those.
+// To read such an input or to write such an output fails; what is said to a closed standard error is lost.
 void take_standard_descriptors() {
-  int taken = 0;
-  while ((taken = ::open("/dev/null", O_RDWR)) >= 0 && taken <= STDERR_FILENO) continue;
-  if (taken >= 0) ::close(taken);
+  constexpr std::pair<int, int> kClosed[] = {
+      {STDIN_FILENO, O_WRONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_RDWR}};
+  for (const auto& [descriptor, mode] : kClosed)  // in this order, as each is the lowest that is free
+    if (::fcntl(descriptor, F_GETFD) < 0) static_cast<void>(::open("/dev/null", mode));
 }
 
 // Ends the program as it would have ended, with nothing half written left behind.

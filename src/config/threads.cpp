@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <mutex>
 #include <thread>
 
 #include <sched.h>
 
+#include "base/log.h"
 #include "base/math.h"
 
 namespace nmt {
@@ -19,14 +21,27 @@ Option& declare_devices(Options& options, std::vector<std::string>& devices) {
                      "Where to compute: cpu, numbers of GPUs, or auto: the first GPU, if there is one");
 }
 
-int threads_or_all(int threads) {
-  if (threads > 0) return threads;
+namespace {
+
+int cores() {
   // hardware_concurrency() counts all cores: taskset, batch systems and containers leave a program some of them.
   cpu_set_t cores;
   int count = static_cast<int>(std::thread::hardware_concurrency());  // where cpu_set_t has too few bits
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) count = CPU_COUNT(&cores);
   std::ifstream limit("/sys/fs/cgroup/cpu.max");
   return std::max(1, std::min(count, cores_of_quota(limit).value_or(count)));
+}
+
+}  // namespace
+
+int threads_or_all(int threads) {
+  const int all = cores();
+  if (threads == 0) return all;
+  if (static std::once_flag once; threads > 4 * all)  // fewer may be meant: cores come and go
+    std::call_once(once, [&] {
+      log::warn("--cpu-threads {} on {} cores: threads that wait for each other in turns are slow", threads, all);
+    });
+  return threads;
 }
 
 std::optional<int> cores_of_quota(std::istream& limit) {

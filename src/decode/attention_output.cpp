@@ -17,18 +17,11 @@ void AttentionOptions::declare(Options& o) {
   rule.declare(o);
 }
 
-void AttentionOptions::validate(const std::string& output) const {
+void AttentionOptions::validate() const {
   require(!attention.empty() || decimals == AttentionOptions().decimals,
           "--attention-decimals is for --attention FILE");
   require(!alignment.empty() || rule == AlignmentOptions(),
           "--alignment-layer, --alignment-head, --alignment-threshold and --alignment-step are for --alignment FILE");
-  const std::string* files[] = {&output, &attention, &alignment};
-  for (size_t i = 0; i < std::size(files); ++i)
-    for (size_t j = 0; j < i; ++j)
-      require(files[i]->empty() || files[j]->empty() || !same_file(*files[i], *files[j]),
-              "--output, --attention and --alignment need files of their own, "
-              "but {} is asked for twice",
-              output_name(*files[i]));
 }
 
 AttentionOutput::AttentionOutput(const AttentionOptions& options, const Scorer& scorer, Runtime& runtime,

@@ -18,8 +18,8 @@ struct AttentionOptions {
 
   void declare(Options& options);
   bool wanted() const { return !attention.empty() || !alignment.empty(); }
-  // Throws UserError for options that contradict each other or `output`, where translations go.
-  void validate(const std::string& output) const;
+  // Throws UserError for options that contradict each other.
+  void validate() const;
 };
 
 // Writes what a model attends to in pairs of sentence and translation, which it reads once more for that. In float32:

@@ -39,7 +39,8 @@ void remove(const std::string& path) {
 }  // namespace
 
 TrainingFiles::TrainingFiles(const std::string& model) {
-  require(model.size() > kSuffix.size() && model.ends_with(kSuffix), "--model: '{}' must end with {}", model, kSuffix);
+  require(model.ends_with(kSuffix), "--model: '{}' must end with {}", model, kSuffix);
+  require(fs::path(model).filename() != kSuffix, "--model: '{}' has no name before {}", model, kSuffix);
   prefix_ = model.substr(0, model.size() - kSuffix.size());
 }
 
@@ -51,23 +52,36 @@ std::string TrainingFiles::numbered(const std::string& kind, int64_t number) con
   return fmt::format("{}.{}{}{}", prefix_, kind, number, kSuffix);
 }
 
-std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind) const {
+std::vector<TrainingFiles::Between> TrainingFiles::between(const std::string& start) const {
   const fs::path folder = fs::path(prefix_).parent_path();
-  const std::string before = fmt::format("{}.{}", fs::path(prefix_).filename().string(), kind);
-  std::vector<Numbered> found;
+  const std::string before = fmt::format("{}.{}", fs::path(prefix_).filename().string(), start);
+  std::vector<Between> found;
   std::error_code failed;
   fs::directory_iterator entries(folder.empty() ? "." : folder, failed);
   require(!failed, "cannot read the folder {}: {}", folder.empty() ? "." : folder.string(), failed.message());
   for (; entries != fs::directory_iterator(); entries.increment(failed)) {
     const std::string file = entries->path().filename().string();
-    if (file.size() <= before.size() + kSuffix.size() || !file.starts_with(before) || !file.ends_with(kSuffix))
-      continue;
-    const auto number = parse_number<int64_t>(
-        std::string_view(file).substr(before.size(), file.size() - before.size() - kSuffix.size()));
-    if (number && *number >= 0) found.push_back({*number, (folder / file).string()});
+    if (file.size() > before.size() + kSuffix.size() && file.starts_with(before) && file.ends_with(kSuffix))
+      found.push_back(
+          {file.substr(before.size(), file.size() - before.size() - kSuffix.size()), (folder / file).string()});
   }
   require(!failed, "cannot read the folder {}: {}", folder.string(), failed.message());
+  return found;
+}
+
+std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind) const {
+  std::vector<Numbered> found;
+  for (const auto& [text, path] : between(kind))
+    if (const auto number = parse_number<int64_t>(text); number && *number >= 0) found.push_back({*number, path});
   std::ranges::sort(found, {}, [](const Numbered& f) { return std::tie(f.number, f.path); });
+  return found;
+}
+
+std::vector<std::string> TrainingFiles::find_best() const {
+  std::vector<std::string> found;
+  for (const auto& [metric, path] : between("best-"))
+    if (metric.find('.') == std::string::npos) found.push_back(path);
+  std::ranges::sort(found);
   return found;
 }
 
@@ -123,6 +137,11 @@ std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t ep
       remove(file.path);
       removed.push_back(file.path);
     }
+  if (updates > 0) return removed;
+  for (const std::string& path : find_best()) {
+    remove(path);
+    removed.push_back(path);
+  }
   return removed;
 }
 

@@ -33,8 +33,8 @@ BatchStream::BatchStream(std::shared_ptr<const Corpus> corpus, const DataOptions
   windows_ = static_cast<uint64_t>(divide_up(corpus_->size(), window));
   if (position_.window < windows_) load_window();
   require(position_.batch < runs_.size(),
-          "the checkpoint's position in the training data (epoch {}, window {}, batch {}) does not exist: the training "
-          "files or the batch options are not those it was written with",
+          "its position in the training data (epoch {}, window {}, batch {}) does not exist: the training files or the "
+          "batch options are not those it was written with",
           start.epoch, start.window, start.batch);
 }
 

@@ -56,10 +56,9 @@ std::string to_json(const TrainingState& state) {
   return json.dump();
 }
 
-void require_count(int64_t value) {
-  constexpr int64_t kMost = int64_t{1} << 46;  // that a training goes on from without overflow, by --optimizer-delay
-  require(value >= -1 && value < kMost, "{} is no count", value);
-}
+constexpr int64_t kMost = int64_t{1} << 46;  // that a training goes on from without overflow, by --optimizer-delay
+
+void require_count(int64_t value) { require(value >= -1 && value < kMost, "{} is no count", value); }
 
 template <class T>
 void read_value(const nlohmann::json& json, T& value) {
@@ -114,7 +113,9 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
     state = from_json(*progress);
     const auto& p = state.progress;
     sound = std::min({p.updates, p.epochs, p.sentences, p.tokens, state.skipped}) >= 0 && p.seconds >= 0 &&
-            state.skipped <= p.updates && state.loss_scale.value > 0;
+            state.skipped <= p.updates && state.loss_scale.value > 0 &&
+            state.position.epoch <= static_cast<uint64_t>(p.epochs) + 1 &&
+            std::max(state.position.window, state.position.batch) < uint64_t{kMost};
   } catch (const nlohmann::json::exception&) {
   } catch (const UserError&) {
   }
@@ -122,6 +123,8 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
   model.read_tensors(file, "", model.parameters.values());
   model.read_tensors(file, kAdamMeanPrefix, moments.mean);
   model.read_tensors(file, kAdamVariancePrefix, moments.variance);
+  require(std::ranges::min(moments.variance) >= 0, "{}: the state of the training is damaged: a variance is negative",
+          path);
   moments.start_smoothing(model.parameters.values());
   if (!moments.smoothed.empty() && file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name))
     model.read_tensors(file, kSmoothedPrefix, moments.smoothed);

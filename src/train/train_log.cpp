@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -29,6 +31,11 @@ nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
+bool is_regular(const std::string& path) {
+  std::error_code failed;
+  return std::filesystem::is_regular_file(path, failed);
+}
+
 }  // namespace
 
 std::string with_commas(int64_t value) {
@@ -42,6 +49,8 @@ TrainLog::TrainLog(std::string path, bool quiet) : json_path_(std::move(path)), 
   if (json_path_.empty()) return;
   json_ = std::fopen(json_path_.c_str(), "a");
   require(json_ != nullptr, "--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
+  std::ifstream before(json_path_);  // a line that a full disk cut off must not take the next one with it
+  if (is_regular(json_path_) && before.seekg(-1, std::ios::end) && before.get() != '\n') std::fputc('\n', json_);
 }
 
 TrainLog::~TrainLog() {

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "config/threads.h"
 #include "decode/beam.h"
+#include "io/training_files.h"
 #include "train/amount.h"
 #include "train/tasks.h"
 #include "train/valid_metrics.h"
@@ -102,7 +103,8 @@ void TrainOptions::declare(Options& o) {
   o.add("save-freq", save_freq, "Save every so many updates, epochs, tokens or minutes; 0: at the end only")
       .check(amount("save-freq"));
   o.add("keep-last", keep_last, "How many saved models to keep; 0: all").range(0, 1e9);
-  o.add("restart", restart, "Begin anew although a checkpoint exists; it and the numbered models are removed");
+  o.add("restart", restart,
+        "Begin anew although a checkpoint exists; it, the numbered and the best models are removed");
   o.group("Reports");
   o.add("disp-freq", disp_freq, "Print a line every so many updates, epochs, tokens or seconds; 0: the first only")
       .check(amount("disp-freq"));
@@ -185,8 +187,10 @@ void TrainOptions::validate() const {
             name);
   require(!dry_run || !dump_plan, "--dry-run and --dump-plan each end the program: give one of them");
   require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
-  require(log_file.empty() || log_json.empty() || !same_file(log_file, log_json),
-          "--log and --log-json are one file: {}", log_file);
+  OptionFiles files;
+  files.reads("vocabs", vocabs).reads("train-sets", data.train_sets).reads("valid-sets", valid_sets);
+  if (trains()) files.writes("model", model_path).writes("model", TrainingFiles(model_path).state());
+  files.writes("log", log_file).writes("log-json", log_json).writes("valid-translation-output", valid_output);
   const ModelConfig& usual = usual_training.model;
   const auto has_layer = [&](const char* kind) { return model.encoder_layer == kind || model.decoder_layer == kind; };
   require(model.train_positions || model.max_positions == usual.max_positions,

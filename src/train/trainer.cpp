@@ -127,9 +127,12 @@ void Trainer::start_or_resume() {
   if (!options_.restart && std::filesystem::exists(checkpoint)) {
     resume(checkpoint);
   } else {
-    if (const auto earlier = files_.find_all(); !options_.restart && !earlier.empty())
+    std::vector<std::string> earlier = files_.find_best();
+    for (const auto& numbered : files_.find_all()) earlier.push_back(numbered.path);
+    if (std::filesystem::exists(options_.model_path)) earlier.push_back(options_.model_path);
+    if (!options_.restart && !earlier.empty())
       user_error("{} is of an earlier training, but there is no {} to go on with: --restart removes such models",
-                 earlier.front().path, checkpoint);
+                 earlier.front(), checkpoint);
     initialise();
   }
   prepare();
@@ -139,7 +142,12 @@ void Trainer::prepare() {
   if (validator_) state_.validation = validator_->fingerprint();
   state_.loss_scale.start(scales_loss());
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
-  auto stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
+  std::shared_ptr<BatchStream> stream;
+  try {
+    stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
+  } catch (const UserError& error) {
+    user_error("{}: {} (use --restart to begin anew)", files_.state(), error.what());
+  }
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
   log::info("model: {} parameters; {} precision; {}; {} threads; {} kernels, products by {}",
             with_commas(model_->parameters.size()), name_of(replicas_->first().compute()), replicas_->names(),

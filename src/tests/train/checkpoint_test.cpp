@@ -145,6 +145,16 @@ TEST_CASE("a checkpoint that is cut off or damaged is never taken for a whole on
   check_refused(replaced("position\\\":[2,3,4]", "position\\\":[2,.3,4"));
 }
 
+TEST_CASE("a checkpoint with a negative variance is refused") {
+  const TempFolder folder;
+  const std::string path = folder / "state";
+  const auto model = make_model(small_config(), 1);
+  Moments moments = make_moments(*model, false, 1);
+  moments.variance.back() = -1;
+  write_checkpoint(path, *model, moments, some_state(), "");
+  CHECK(error_of(path, *model, moments) == path + ": the state of the training is damaged: a variance is negative");
+}
+
 TEST_CASE("a checkpoint whose state cannot be is refused") {
   const TempFolder folder;
   const std::string path = folder / "state";
@@ -160,6 +170,9 @@ TEST_CASE("a checkpoint whose state cannot be is refused") {
     change(state);
     return state;
   };
+  check_state(false, changed([](auto& s) { s.position.epoch = static_cast<uint64_t>(s.progress.epochs) + 2; }));
+  check_state(false, changed([](auto& s) { s.position.window = UINT64_MAX; }));
+  check_state(false, changed([](auto& s) { s.position.batch = uint64_t{1} << 46; }));
   for (const int64_t none : {INT64_MAX, int64_t{1} << 46, int64_t{-2}, INT64_MIN}) {
     check_state(false, changed([&](auto& s) { s.progress.updates = none; }));
     check_state(false, changed([&](auto& s) { s.progress.tokens = none; }));
