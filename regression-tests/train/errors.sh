@@ -113,6 +113,8 @@ sed 's/"updates\\":4/"updates\\":x/' whole.state > m.state
 fails "damaged state" train $run
 sed 's/"position\\":\[./"position\\":[9/' whole.state > m.state
 fails "damaged position" train $run
+sed 's/\("position\\":\[[0-9]*,\)[0-9],[0-9]\]/\19,9]/' whole.state > m.state
+fails "position that is nowhere" train $run
 cp whole.state m.state
 cmp m.state whole.state
 mkdir alone

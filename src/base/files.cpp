@@ -166,7 +166,7 @@ std::vector<std::string> read_lines(const std::string& path) {
 
 namespace {
 
-bool is_device_or_pipe(const std::string& path) {
+bool is_no_regular_file(const std::string& path) {
   std::error_code failed;
   const auto status = std::filesystem::status(path, failed);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
@@ -175,7 +175,7 @@ bool is_device_or_pipe(const std::string& path) {
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
   if (is_standard_output(a) || is_standard_output(b)) return is_standard_output(a) == is_standard_output(b);
-  if (is_device_or_pipe(a)) return false;
+  if (is_no_regular_file(a)) return false;
   return a == b || std::filesystem::weakly_canonical(a, failed) == std::filesystem::weakly_canonical(b, failed);
 }
 

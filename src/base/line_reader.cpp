@@ -118,7 +118,7 @@ struct LineReader::Source {
         zstd = std::make_unique<ZstdBytes>(raw);
       } else if ((packed_by_name == ".gz" && raw.end_within(kGzip)) ||
                  (packed_by_name == ".zst" && raw.end_within(kZstd))) {
-        fail("its first bytes are missing");
+        fail("it ends within its first bytes");
       }
     }
     if (zstd) return zstd->read(data, bytes);

@@ -52,36 +52,23 @@ std::string TrainingFiles::numbered(const std::string& kind, int64_t number) con
   return fmt::format("{}.{}{}{}", prefix_, kind, number, kSuffix);
 }
 
-std::vector<TrainingFiles::Between> TrainingFiles::between(const std::string& start) const {
+std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind) const {
   const fs::path folder = fs::path(prefix_).parent_path();
-  const std::string before = fmt::format("{}.{}", fs::path(prefix_).filename().string(), start);
-  std::vector<Between> found;
+  const std::string before = fmt::format("{}.{}", fs::path(prefix_).filename().string(), kind);
+  std::vector<Numbered> found;
   std::error_code failed;
   fs::directory_iterator entries(folder.empty() ? "." : folder, failed);
   require(!failed, "cannot read the folder {}: {}", folder.empty() ? "." : folder.string(), failed.message());
   for (; entries != fs::directory_iterator(); entries.increment(failed)) {
     const std::string file = entries->path().filename().string();
-    if (file.size() > before.size() + kSuffix.size() && file.starts_with(before) && file.ends_with(kSuffix))
-      found.push_back(
-          {file.substr(before.size(), file.size() - before.size() - kSuffix.size()), (folder / file).string()});
+    if (file.size() <= before.size() + kSuffix.size() || !file.starts_with(before) || !file.ends_with(kSuffix))
+      continue;
+    const auto number = parse_number<int64_t>(
+        std::string_view(file).substr(before.size(), file.size() - before.size() - kSuffix.size()));
+    if (number && *number >= 0) found.push_back({*number, (folder / file).string()});
   }
   require(!failed, "cannot read the folder {}: {}", folder.string(), failed.message());
-  return found;
-}
-
-std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind) const {
-  std::vector<Numbered> found;
-  for (const auto& [text, path] : between(kind))
-    if (const auto number = parse_number<int64_t>(text); number && *number >= 0) found.push_back({*number, path});
   std::ranges::sort(found, {}, [](const Numbered& f) { return std::tie(f.number, f.path); });
-  return found;
-}
-
-std::vector<std::string> TrainingFiles::find_best() const {
-  std::vector<std::string> found;
-  for (const auto& [metric, path] : between("best-"))
-    if (metric.find('.') == std::string::npos) found.push_back(path);
-  std::ranges::sort(found);
   return found;
 }
 
@@ -89,6 +76,13 @@ std::vector<TrainingFiles::Numbered> TrainingFiles::find_all() const {
   auto models = find(kUpdate);
   std::ranges::move(find(kEpoch), std::back_inserter(models));
   return models;
+}
+
+std::vector<std::string> TrainingFiles::find_best(const std::vector<std::string>& metrics) const {
+  std::vector<std::string> found;
+  for (const std::string& metric : metrics)
+    if (fs::exists(best(metric))) found.push_back(best(metric));
+  return found;
 }
 
 std::vector<std::string> TrainingFiles::last(const std::string& kind, int count) const {
@@ -129,7 +123,8 @@ std::vector<std::string> TrainingFiles::remove_old(const std::string& kind, int 
   return removed;
 }
 
-std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t epochs) const {
+std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t epochs,
+                                                     const std::vector<std::string>& metrics) const {
   std::vector<std::string> removed;
   for (const auto& [kind, last] : {std::pair(kUpdate, updates), std::pair(kEpoch, epochs)})
     for (const auto& file : find(kind)) {
@@ -138,7 +133,7 @@ std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t ep
       removed.push_back(file.path);
     }
   if (updates > 0) return removed;
-  for (const std::string& path : find_best()) {
+  for (const std::string& path : find_best(metrics)) {
     remove(path);
     removed.push_back(path);
   }

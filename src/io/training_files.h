@@ -16,7 +16,7 @@ class TrainingFiles {
     std::string path;
   };
 
-  // Throws UserError for a model whose name does not end in .safetensors.
+  // Throws UserError for a model whose name does not end in .safetensors, or has nothing before it.
   explicit TrainingFiles(const std::string& model);
 
   std::string state() const { return prefix_ + ".state"; }  // what a run goes on from
@@ -25,28 +25,22 @@ class TrainingFiles {
 
   // The models of one kind that there are, by rising number. Throws UserError where the folder cannot be read.
   std::vector<Numbered> find(const std::string& kind) const;
-  std::vector<Numbered> find_all() const;      // of both kinds
-  std::vector<std::string> find_best() const;  // of all metrics
+  std::vector<Numbered> find_all() const;  // of both kinds
+  std::vector<std::string> find_best(const std::vector<std::string>& metrics) const;
   // The last `count`, by rising number. kind may be empty where only one kind exists. Throws UserError.
   std::vector<std::string> last(const std::string& kind, int count) const;
 
   // Removes all models of a kind but the `keep` (at least 1) of highest number; returns what it removed. If none of
   // those that stay is a whole file (a disk lost their data), the newest whole one stays as well.
   std::vector<std::string> remove_old(const std::string& kind, int keep) const;
-  // Removes the models of higher numbers than these, for no updates also the best; returns what it removed. Throws
-  // Error where it cannot.
-  std::vector<std::string> remove_later(int64_t updates, int64_t epochs) const;
+  // Removes the models of higher numbers than these and, for no updates, the best by these metrics; returns what it
+  // removed. Throws Error where it cannot.
+  std::vector<std::string> remove_later(int64_t updates, int64_t epochs, const std::vector<std::string>& metrics) const;
   // Removes what runs that were killed left half written: files of AtomicFile's ending .tmp.PID, where PID is no
   // process.
   void remove_leftovers() const;
 
  private:
-  struct Between {
-    std::string text, path;
-  };
-  // PREFIX.<start><text>.safetensors, in no order.
-  std::vector<Between> between(const std::string& start) const;
-
   std::string prefix_;  // with the folder
 };
 

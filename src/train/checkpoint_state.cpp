@@ -123,8 +123,8 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
   model.read_tensors(file, "", model.parameters.values());
   model.read_tensors(file, kAdamMeanPrefix, moments.mean);
   model.read_tensors(file, kAdamVariancePrefix, moments.variance);
-  require(std::ranges::min(moments.variance) >= 0, "{}: the state of the training is damaged: a variance is negative",
-          path);
+  require(std::ranges::all_of(moments.variance, [](float v) { return v >= 0; }),
+          "{}: the state of the training is damaged: a variance is negative", path);
   moments.start_smoothing(model.parameters.values());
   if (!moments.smoothed.empty() && file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name))
     model.read_tensors(file, kSmoothedPrefix, moments.smoothed);

@@ -31,9 +31,12 @@ nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
-bool is_regular(const std::string& path) {
+// Of a file; devices and pipes have no end.
+bool ends_within_a_line(const std::string& path) {
   std::error_code failed;
-  return std::filesystem::is_regular_file(path, failed);
+  if (!std::filesystem::is_regular_file(path, failed)) return false;
+  std::ifstream file(path, std::ios::binary);
+  return file.seekg(-1, std::ios::end) && file.get() != '\n';
 }
 
 }  // namespace
@@ -49,8 +52,7 @@ TrainLog::TrainLog(std::string path, bool quiet) : json_path_(std::move(path)), 
   if (json_path_.empty()) return;
   json_ = std::fopen(json_path_.c_str(), "a");
   require(json_ != nullptr, "--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
-  std::ifstream before(json_path_);  // a line that a full disk cut off must not take the next one with it
-  if (is_regular(json_path_) && before.seekg(-1, std::ios::end) && before.get() != '\n') std::fputc('\n', json_);
+  if (ends_within_a_line(json_path_)) std::fputc('\n', json_);  // a full disk cut it off: it takes no other with it
 }
 
 TrainLog::~TrainLog() {

@@ -27,6 +27,13 @@ void on_signal(int number) { stop_signal = number; }
 
 constexpr size_t kBatchesAhead = 8;
 
+// Of all metrics that there are: which a run was given, only its checkpoint knows.
+std::vector<std::string> metric_names() {
+  std::vector<std::string> names;
+  for (const ValidMetric& metric : valid_metrics()) names.push_back(metric.name);
+  return names;
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, std::string dump)
@@ -122,17 +129,23 @@ void Trainer::initialise() {
   moments_->start_smoothing(model_->parameters.values());
 }
 
+// What this run would write over without knowing it.
+void Trainer::refuse_earlier_models() const {
+  if (options_.restart || std::filesystem::exists(files_.state())) return;
+  std::vector<std::string> earlier = files_.find_best(metric_names());
+  for (const auto& numbered : files_.find_all()) earlier.push_back(numbered.path);
+  if (std::filesystem::exists(options_.model_path)) earlier.push_back(options_.model_path);
+  if (!earlier.empty())
+    user_error(
+        "{} is of an earlier training, but there is no {} to go on with: --restart removes or replaces such models",
+        earlier.front(), files_.state());
+}
+
 void Trainer::start_or_resume() {
   const std::string checkpoint = files_.state();
   if (!options_.restart && std::filesystem::exists(checkpoint)) {
     resume(checkpoint);
   } else {
-    std::vector<std::string> earlier = files_.find_best();
-    for (const auto& numbered : files_.find_all()) earlier.push_back(numbered.path);
-    if (std::filesystem::exists(options_.model_path)) earlier.push_back(options_.model_path);
-    if (!options_.restart && !earlier.empty())
-      user_error("{} is of an earlier training, but there is no {} to go on with: --restart removes such models",
-                 earlier.front(), checkpoint);
     initialise();
   }
   prepare();
@@ -339,6 +352,7 @@ void Trainer::run() {
   std::signal(SIGPIPE, SIG_IGN);  // who reads the log may be gone before the last model is saved
   // Can be written: known now, not after hours.
   for (const auto& path : {files_.state(), options_.model_path}) AtomicFile{path};
+  refuse_earlier_models();
   files_.remove_leftovers();
   replicas_->first().profile.times_ops = options_.profile;
   load_data();
@@ -351,7 +365,7 @@ void Trainer::run() {
                 replicas_->used() >> 20, largest.source_words(), largest.target_words());
     if (state_.progress.updates == 0) write_state();  // a disk that is too small for it is known now
     // Models that an earlier run left, or a save that was killed, would be taken for this run's last.
-    for (const auto& path : files_.remove_later(state_.progress.updates, state_.progress.epochs))
+    for (const auto& path : files_.remove_later(state_.progress.updates, state_.progress.epochs, metric_names()))
       log::info("removed {}, which {} does not know of", path, files_.state());
     training = true;
     // Before this there is nothing to save.

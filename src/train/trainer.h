@@ -51,6 +51,7 @@ class Trainer {
   void train();
   void load_data();
   void initialise();  // a new model
+  void refuse_earlier_models() const;
   void start_or_resume();
   void prepare();   // devices and batches, to go on from the model and the state
   Batch reserve();  // the workspace of the largest batch, a bound of those that may come

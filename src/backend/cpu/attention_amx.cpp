@@ -187,7 +187,7 @@ AmxProducts::AmxProducts(const Attention& a, const Item& item, const void* k, co
       v_width(round_up(a.d_v, kAmxTile)),
       a_(a),
       queries_{groups_of(block), lines_of(a.d_k)},
-      keys_{2 * lines_of(item.keys), lines_of(a.d_k)},
+      keys_{groups_of(item.keys), lines_of(a.d_k)},
       weights_{groups_of(block), lines_of(item.keys)},
       values_{groups_of(a.d_v), lines_of(item.keys)} {
   const int64_t rows = round_up(block, kAmxTile);
@@ -242,10 +242,10 @@ AmxGradients::AmxGradients(const Attention& a, const Item& item, const void* k, 
       right_queries_{groups_of(a.d_k), lines_of(block)},
       left_douts_{groups_of(block), lines_of(a.d_v)},
       right_douts_{groups_of(a.d_v), lines_of(block)},
-      transposed_keys_{2 * lines_of(item.keys), lines_of(a.d_k)},
+      transposed_keys_{groups_of(item.keys), lines_of(a.d_k)},
       keys_{groups_of(a.d_k), lines_of(item.keys)},
-      transposed_values_{2 * lines_of(item.keys), lines_of(a.d_v)},
-      weights_of_keys_{2 * lines_of(item.keys), lines_of(block)},
+      transposed_values_{groups_of(item.keys), lines_of(a.d_v)},
+      weights_of_keys_{groups_of(item.keys), lines_of(block)},
       dweights_of_keys_(weights_of_keys_),
       dweights_of_queries_{groups_of(block), lines_of(item.keys)} {
   const int64_t rows = round_up(block, kAmxTile), all_keys = round_up(item.keys, kUnit);

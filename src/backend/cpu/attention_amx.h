@@ -38,7 +38,8 @@ class ItemTiles {
   }
 
  private:
-  static constexpr int64_t kFewest = 768;  // elements of its keys: of fewer, packing takes longer than tiles save
+  static constexpr int64_t kFewest =
+      768;  // elements of its queries or keys: of fewer, packing takes longer than tiles save
   AmxTiles tiles_;
 };
 

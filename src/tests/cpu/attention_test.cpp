@@ -18,7 +18,7 @@ using namespace nmt::testing;
 
 namespace {
 
-// Tiles round weights to bf16.
+// Tiles round weights to bf16 (not of all cases' items; where AMX is hidden, as in one of ctest's tests, of none).
 bool by_amx(const Case& c) {
   return c.type == DType::kBF16 && cpu::has_amx() && cpu::instruction_set() == std::string_view("AVX3");
 }
@@ -86,8 +86,9 @@ TEST_CASE("attention and its gradient agree with the float64 reference", "[atten
     check({type, 1, 128, 80, causal, rate, lengths, lengths});
     check({type, 2, 21, 13, causal, rate, lengths, lengths});
     check({type, 1, 1, 3, causal, rate, lengths, lengths});
+    check({type, 2, 33, 1, causal, rate, lengths, lengths});
   }
-  SECTION("other keys") { check({type, 2, 32, 32, causal, rate, {1, 33, 7, 0, 20, 65}, {130, 9, 33, 4, 0, 1}}); }
+  SECTION("other keys") { check({type, 2, 32, 32, causal, rate, {1, 33, 7, 0, 40, 65}, {130, 9, 33, 40, 0, 1}}); }
   SECTION("few queries") { check({type, 3, 21, 48, causal, rate, {4, 8, 3, 5, 2, 6, 1}, {5, 70, 64, 6, 33, 7, 2}}); }
   SECTION("a long sentence") { check({type, 1, 8, 8, causal, rate, {1100}, {1100}}); }
 }
@@ -104,14 +105,15 @@ TEST_CASE("restricted attention and its gradient agree with the float64 referenc
 
 TEST_CASE("queries whose window holds no key attend to nothing", "[attention]") {
   const auto type = GENERATE(DType::kF32, DType::kBF16);
-  check({type, 2, 16, 16, GENERATE(false, true), GENERATE(0.0f, 0.1f), {20, 100, 3}, {8, 30, 40}, false, 4});
+  const int d = GENERATE(16, 48);
+  check({type, 2, d, d, GENERATE(false, true), GENERATE(0.0f, 0.1f), {20, 100, 3}, {8, 30, 40}, false, 4});
 }
 
 // A time would depend on the machine: what is not seen may hold anything, and is not read.
 TEST_CASE("restricted attention does not compute what is outside of its window", "[attention]") {
   const Case c{GENERATE(DType::kF32, DType::kBF16), 1, 16, 16, GENERATE(false, true), 0, {512}, {512}, false, 4};
   Problem p(c);
-  constexpr int64_t kQuery = 300, kFar = 100;  // beyond a block of queries, its window and a vector
+  constexpr int64_t kQuery = 300, kFar = 100;  // beyond a block of queries, its window and a line of tiles
   for (int64_t row = 0; row < 512; ++row)
     if (std::abs(row - kQuery) > kFar)
       for (int64_t i = 0; i < p.a.k_stride; ++i) p.kv.set(static_cast<size_t>(row * p.a.k_stride + i), INFINITY);

@@ -168,10 +168,9 @@ TEST_CASE("Numbered models are found by their number alone") {
   }
   CHECK(numbers == std::vector<int64_t>{9, 10, 100});
   CHECK(files.find_all().size() == 4);
-  CHECK(files.find_best().empty());
-  std::ofstream(files.best("bleu")).close();
-  std::ofstream(folder / "m.best-bleu.iter1.safetensors").close();
-  CHECK(files.find_best() == std::vector{files.best("bleu")});
+  CHECK(files.find_best({"bleu", "chrf"}).empty());
+  for (const auto* metric : {"bleu", "mine"}) std::ofstream(files.best(metric)).close();
+  CHECK(files.find_best({"bleu", "chrf"}) == std::vector{files.best("bleu")});
   CHECK(TrainingFiles(folder / "none.safetensors").find("iter").empty());
   CHECK_THROWS_AS(TrainingFiles(folder / "no/where.safetensors").find("iter"), UserError);
   std::ofstream(folder / "a*b.iter3.safetensors").close();
@@ -185,10 +184,10 @@ TEST_CASE("Numbered models are found by their number alone") {
   CHECK_THROWS_AS(TrainingFiles(folder / "m"), UserError);
   CHECK_THROWS_AS(TrainingFiles(".safetensors"), UserError);
   CHECK_THROWS_AS(TrainingFiles(folder / ".safetensors"), UserError);
-  CHECK(files.remove_later(9, 2).size() == 2);
-  CHECK(files.find_best().size() == 1);
-  CHECK(files.remove_later(0, 0).size() == 3);
-  CHECK((files.find_all().empty() && files.find_best().empty()));
+  CHECK(files.remove_later(9, 2, {"bleu"}).size() == 2);
+  CHECK(files.find_best({"bleu"}).size() == 1);
+  CHECK(files.remove_later(0, 0, {"bleu"}).size() == 3);
+  CHECK((files.find_all().empty() && files.find_best({"bleu", "mine"}) == std::vector{files.best("mine")}));
 }
 
 TEST_CASE("Old models go, the last whole one never") {

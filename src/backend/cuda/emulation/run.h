@@ -14,8 +14,8 @@ struct CUstream_st;
 // others. Every host thread runs its own kernels. A kernel cannot wait for another block.
 //
 // Mistakes that a device answers with wrong numbers or not at all are an Error here that names the kernel: threads that
-// wait for ever, lanes that are missing where a warp acts together, pointers to memory that is not the device's, writes
-// outside of memory. Memory that nobody has written is NaN.
+// wait for ever, lanes that are missing where a warp acts together, pointers to others' memory (see check_argument),
+// writes outside of memory. Memory that nobody has written is NaN.
 //
 // Environment variables: NMT_EMULATED_DEVICES, how many devices there are (0 to 64; 1 unless given);
 // NMT_EMULATED_MEMORY, the megabytes of each (2048); NMT_EMULATED_ORDER, the seed of set_thread_order() (0).
