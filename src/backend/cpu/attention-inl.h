@@ -31,7 +31,7 @@ constexpr int64_t round_up(int64_t n) { return nmt::round_up(n, kLanes); }
 
 // Whether rows of T may be multiplied by AMX, which all its processors do beside AVX-512.
 template <class T>
-constexpr bool kHasAmx = HWY_TARGET == HWY_AVX3&& std::is_same_v<T, RoundedBf16>;
+constexpr bool kHasAmx = (HWY_TARGET == HWY_AVX3) && std::is_same_v<T, RoundedBf16>;
 
 // In floats, for n columns.
 constexpr int64_t row_length(int64_t n) { return apart(round_up(n)); }

@@ -108,9 +108,9 @@ NMT_AMX void round_columns(const float* x, int64_t length, int64_t rows, int64_t
 
 // ---- products -----------------------------------------------------------------------------------------------------
 
-// c (+)= a b, of so many groups of rows and of columns and so many lines. Rows of c are so many floats apart.
+// c (+)= a b, of so many groups of rows and of columns and a's lines. Rows of c are so many floats apart.
 struct Product {
-  int64_t rows, columns, lines;
+  int64_t rows, columns;
   AmxMatrix a, b;
   float* c;
   int64_t c_row;
@@ -162,7 +162,7 @@ void multiply(const Product& p) {
     const bool add = row < p.added;
     rows = std::min<int64_t>(2, (add ? std::min(p.added, p.rows) : p.rows) - row);
     const int64_t first = row * kAmxTile, last = first + rows * kAmxTile - 1;
-    int64_t begin = 0, end = p.lines, columns = p.columns;
+    int64_t begin = 0, end = p.a.lines, columns = p.columns;
     if (p.triangle == Triangle::kOutput) columns = std::min(columns, groups_of(p.diagonal + last + 1));
     if (p.triangle == Triangle::kLower) end = std::min(end, lines_of(p.diagonal + last + 1));
     if (p.triangle == Triangle::kUpper) begin = std::clamp<int64_t>((first - p.diagonal) / kLineElements, 0, end);
@@ -175,6 +175,44 @@ void multiply(const Product& p) {
     }
   }
   AmxTiles::finish_writing();
+}
+
+// scores [queries, seen keys] = a b, of which a has the block's queries and b all keys.
+void multiply_by_keys(const SeenKeys& seen, const AmxMatrix& a, const AmxMatrix& b, float* scores, int64_t length) {
+  multiply({.rows = groups_of(seen.rows),
+            .columns = groups_of(seen.count),
+            .a = a,
+            .b = b.from(seen.first / kAmxTile, 0),
+            .c = scores,
+            .c_row = length,
+            .triangle = seen.triangle(Triangle::kOutput),
+            .diagonal = seen.diagonal()});
+}
+
+// sums [queries, width] = a b, of which a has the seen keys and b all.
+void sum_over_keys(const SeenKeys& seen, const AmxMatrix& a, const AmxMatrix& b, float* sums, int64_t width) {
+  multiply({.rows = groups_of(seen.rows),
+            .columns = b.groups,
+            .a = a,
+            .b = b.from(0, seen.first / kLineElements),
+            .c = sums,
+            .c_row = width,
+            .triangle = seen.triangle(Triangle::kLower),
+            .diagonal = seen.diagonal()});
+}
+
+// sums [all keys, width] += a b, of which a has the seen keys, for the groups before `summed`; for the others =.
+void sum_over_queries(const SeenKeys& seen, const AmxMatrix& a, const AmxMatrix& b, int64_t summed, float* sums,
+                      int64_t width) {
+  multiply({.rows = groups_of(seen.count),
+            .columns = b.groups,
+            .a = a,
+            .b = b,
+            .c = sums + seen.first * width,
+            .c_row = width,
+            .added = std::max<int64_t>(0, summed - seen.first / kAmxTile),
+            .triangle = seen.triangle(Triangle::kUpper),
+            .diagonal = seen.diagonal()});
 }
 
 }  // namespace
@@ -205,29 +243,13 @@ AmxProducts::AmxProducts(const Attention& a, const Item& item, const void* k, co
 
 void AmxProducts::score(const SeenKeys& seen, const void* q) {
   take_rows({q, a_.q_stride, seen.rows, a_.d_k}, queries_);
-  multiply({.rows = groups_of(seen.rows),
-            .columns = groups_of(seen.count),
-            .lines = queries_.lines,
-            .a = queries_,
-            .b = keys_.from(seen.first / kAmxTile, 0),
-            .c = scores,
-            .c_row = length,
-            .triangle = seen.triangle(Triangle::kOutput),
-            .diagonal = seen.diagonal()});
+  multiply_by_keys(seen, queries_, keys_, scores, length);
 }
 
 void AmxProducts::weigh(const SeenKeys& seen) {
   weights_.lines = lines_of(seen.count);
   round_rows(scores, length, seen.rows, weights_);
-  multiply({.rows = groups_of(seen.rows),
-            .columns = values_.groups,
-            .lines = weights_.lines,
-            .a = weights_,
-            .b = values_.from(0, seen.first / kLineElements),
-            .c = sums,
-            .c_row = v_width,
-            .triangle = seen.triangle(Triangle::kLower),
-            .diagonal = seen.diagonal()});
+  sum_over_keys(seen, weights_, values_, sums, v_width);
 }
 
 // ---- backward -----------------------------------------------------------------------------------------------------
@@ -280,56 +302,20 @@ void AmxGradients::score(const SeenKeys& seen, const void* q, const void* dout) 
   take_terms(queries, right_queries_);
   take_rows(douts, left_douts_);
   take_terms(douts, right_douts_);
-  Product p{.rows = groups_of(seen.rows),
-            .columns = groups_of(seen.count),
-            .lines = left_queries_.lines,
-            .a = left_queries_,
-            .b = transposed_keys_.from(seen.first / kAmxTile, 0),
-            .c = weights,
-            .c_row = length,
-            .triangle = seen.triangle(Triangle::kOutput),
-            .diagonal = seen.diagonal()};
-  multiply(p);
-  p.lines = left_douts_.lines;
-  p.a = left_douts_;
-  p.b = transposed_values_.from(seen.first / kAmxTile, 0);
-  p.c = dweights;
-  multiply(p);
+  multiply_by_keys(seen, left_queries_, transposed_keys_, weights, length);
+  multiply_by_keys(seen, left_douts_, transposed_values_, dweights, length);
 }
 
 void AmxGradients::add(const SeenKeys& seen) {
-  const int64_t first = seen.first / kAmxTile, keys = groups_of(seen.count);
+  const int64_t keys = groups_of(seen.count);
   dweights_of_queries_.lines = lines_of(seen.count);
   round_columns(weights, length, seen.rows, keys, weights_of_keys_);
   round_columns(dweights, length, seen.rows, keys, dweights_of_keys_);
   round_rows(dweights, length, seen.rows, dweights_of_queries_);
-  Product p{.rows = keys,
-            .columns = right_douts_.groups,
-            .lines = weights_of_keys_.lines,
-            .a = weights_of_keys_,
-            .b = right_douts_,
-            .c = dvalues + seen.first * v_width,
-            .c_row = v_width,
-            .added = std::max<int64_t>(0, groups_seen_ - first),
-            .triangle = seen.triangle(Triangle::kUpper),
-            .diagonal = seen.diagonal()};
-  multiply(p);
-  p.columns = right_queries_.groups;
-  p.a = dweights_of_keys_;
-  p.b = right_queries_;
-  p.c = dkeys + seen.first * k_width;
-  p.c_row = k_width;
-  multiply(p);
-  groups_seen_ = first + keys;
-  multiply({.rows = groups_of(seen.rows),
-            .columns = keys_.groups,
-            .lines = dweights_of_queries_.lines,
-            .a = dweights_of_queries_,
-            .b = keys_.from(0, seen.first / kLineElements),
-            .c = dqueries,
-            .c_row = k_width,
-            .triangle = seen.triangle(Triangle::kLower),
-            .diagonal = seen.diagonal()});
+  sum_over_queries(seen, weights_of_keys_, right_douts_, groups_seen_, dvalues, v_width);
+  sum_over_queries(seen, dweights_of_keys_, right_queries_, groups_seen_, dkeys, k_width);
+  sum_over_keys(seen, dweights_of_queries_, keys_, dqueries, k_width);
+  groups_seen_ = seen.first / kAmxTile + keys;
 }
 
 }  // namespace nmt::cpu

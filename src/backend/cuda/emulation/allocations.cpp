@@ -1,6 +1,7 @@
 #include "backend/cuda/emulation/allocations.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -59,24 +60,24 @@ int64_t Allocations::used(const Device& owner) const {
   return sum;
 }
 
+const Allocations::Allocation* Allocations::last_before(const void* memory) const {
+  const auto after = at_.upper_bound(static_cast<const std::byte*>(memory));
+  return after == at_.begin() ? nullptr : &std::prev(after)->second;
+}
+
 void Allocations::check(const Device& owner, const char* action, const void* memory, size_t bytes) const {
-  const auto* begin = static_cast<const std::byte*>(memory);
   const std::lock_guard lock(mutex_);
-  auto it = at_.upper_bound(begin);
-  if (it != at_.begin()) {
-    const auto& [data, a] = *--it;
-    if (a.owner == &owner && begin + bytes <= data + a.memory->bytes()) return;
-  }
+  const Allocation* a = last_before(memory);
+  if (a != nullptr && a->owner == &owner &&
+      static_cast<const std::byte*>(memory) + bytes <= a->memory->data() + a->memory->bytes())
+    return;
   fail("{}: {} bytes that are not allocated on the device", action, bytes);
 }
 
 int Allocations::device_of(const void* memory) const {
-  const auto* at = static_cast<const std::byte*>(memory);
   const std::lock_guard lock(mutex_);
-  auto it = at_.upper_bound(at);
-  if (it == at_.begin()) return -1;
-  const auto& [data, a] = *--it;
-  return at <= data + a.memory->bytes() ? a.owner->index() : -1;
+  const Allocation* a = last_before(memory);
+  return a != nullptr && memory <= a->memory->data() + a->memory->bytes() ? a->owner->index() : -1;
 }
 
 void Allocations::check_guards(const char* kernel) {

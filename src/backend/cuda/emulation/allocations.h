@@ -36,6 +36,9 @@ class Allocations {
     std::unique_ptr<GuardedMemory> memory;
   };
 
+  // The last one that begins there or before; null: none. For those who hold the mutex.
+  const Allocation* last_before(const void* memory) const;
+
   mutable std::mutex mutex_;
   std::map<const std::byte*, Allocation> at_;
   std::map<int, int64_t> peaks_;  // by device
