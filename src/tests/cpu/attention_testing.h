@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
@@ -274,7 +275,7 @@ struct CachedProblem {
         heads(heads),
         d_k(d_k),
         d_v(d_v),
-        q_stride(heads * d_k + 2),
+        q_stride(heads * d_k + (aligned ? 24 : 2)),
         k_stride(heads * d_k + (aligned ? 8 : 2)),
         v_stride(heads * d_v + (aligned ? 16 : 4)),
         out_stride(v_stride),
@@ -283,7 +284,12 @@ struct CachedProblem {
         v(random_array(t, kEntries * v_stride, 3)),
         entry(kRows * kEntryStride) {
     Random random(9);
-    for (int32_t& e : entry) e = static_cast<int32_t>(random.below(kEntries));
+    for (int32_t& e : entry) e = 1 + static_cast<int32_t>(random.below(kEntries - 1));
+    for (Array* x : {&k, &v}) {  // the first entry, which nobody has, holds no numbers
+      auto values = x->values();
+      std::fill_n(values.begin(), x == &k ? k_stride : v_stride, std::numeric_limits<double>::quiet_NaN());
+      *x = Array(t, values);
+    }
   }
 
   // The result against the reference; no other column was touched.
@@ -306,13 +312,13 @@ struct CachedProblem {
     }
   }
 
-  static constexpr int64_t kRows = 12, kEntries = 150, kEntryStride = 205;
+  static constexpr int64_t kRows = 13, kEntries = 150, kEntryStride = 205;
   DType type;
   int window, heads, d_k, d_v;
   int64_t q_stride, k_stride, v_stride, out_stride;
   float scale = 0.25f;
   Array q, k, v;
-  std::vector<int32_t> entry, length{3, 0, 1, 200, 16, 15, 17, 100, 4, 63, 8, 2};
+  std::vector<int32_t> entry, length{3, 0, 1, 200, 16, 15, 17, 100, 4, 63, 8, 2, 31};
 };
 
 }  // namespace nmt::testing

@@ -199,4 +199,9 @@ TEST_CASE("attention over a cache on a device agrees with the float64 reference"
   check({type, 1, 300, 262, false});
   check({type, 8, 64, 64, true, 7});
   check({type, 3, 21, 13, false, 99});
+  // So many queries that a block has several.
+  if (type == DType::kBF16)
+    check({type, 631, 16, 8, true});
+  else
+    check({type, 631, 3, 5, false, 20});
 }
