@@ -5,7 +5,7 @@
 namespace nmt::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = 512;
 constexpr int64_t kMostKeys = 12 << 10;  // in shared memory, of which a block has 99 KB on every device
 
 // The bits of N elements; all where there is no mask.
@@ -46,7 +46,7 @@ __device__ __forceinline__ uint64_t threshold_of(uint64_t low, int k, int most, 
 // these, and only k threads have any. Where they may be more than `room`, and are, the threshold is raised. They are
 // put into shared memory, and each counts how many are before it.
 template <int N>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, 3)
     top_k_kernel(Team team, int64_t width, int k, int room, const float* logits, const uint8_t* mask,
                  int64_t mask_bytes, float* log_probabilities, int32_t* ids) {
   const int64_t r = blockIdx.x;

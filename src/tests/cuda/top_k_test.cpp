@@ -85,7 +85,7 @@ TEST_CASE("cuda: the best k with many ties, in sorted rows, in few threads' elem
     falling[i] = -rising[i];
     zeros[i] = i % 3 == 0 ? -0.0 : 0.0;
   }
-  for (size_t i = 0; i < few.size(); ++i) few[i] = i / 8 % 1024 < 40 ? 5 + static_cast<double>(i % 1000) / 1000 : -5;
+  for (size_t i = 0; i < few.size(); ++i) few[i] = i / 8 % 512 < 40 ? 5 + static_cast<double>(i % 1000) / 1000 : -5;
   check_top_k(*device, rising, 1, k);
   check_top_k(*device, falling, 1, k);
   check_top_k(*device, zeros, 1, k);
@@ -103,7 +103,7 @@ TEST_CASE("cuda: the best k where what may be among them does not fit into share
   const size_t vector = width % 8 == 0 ? 8 : 1;
   std::vector<double> few(width, -5), ties(width, 0.25);
   for (size_t i = 0; i < width; ++i) {
-    const size_t thread = i / vector % 1024;
+    const size_t thread = i / vector % 512;
     if (thread < 300) few[i] = thread < 299 ? 10 + static_cast<double>(i * 7919 % 1000) / 1000 : 5;
   }
   REQUIRE(std::ranges::count_if(few, [](double x) { return x >= 5; }) > 12 << 10);  // keys that there is room for
