@@ -12,7 +12,7 @@ namespace nmt::cuda {
 namespace {
 
 constexpr int kThreads = 512;   // of a team, at most
-constexpr int kChunkRows = 32;  // of partial sums
+constexpr int kChunkRows = 24;  // of partial sums; few, so that 25,000 rows keep all of a large device busy to the end
 
 template <int N>
 constexpr int kGroups = N == 1 ? 8 : 2;
@@ -112,6 +112,14 @@ __global__ void __launch_bounds__(kThreads)
       const int64_t at = row + min(lane + g * step, static_cast<int>(width) - N);
       load(sums + at, normal[g]);
       load(dout + at, gradient[g]);
+    }
+    if (const int64_t next = r + team.count(); next < end) {
+#pragma unroll
+      for (int g = 0; g < kGroups<N>; ++g) {
+        const int64_t at = next * width + min(lane + g * step, static_cast<int>(width) - N);
+        prefetch(sums + at);
+        prefetch(dout + at);
+      }
     }
     float mean_g = 0, mean_gn = 0;
 #pragma unroll

@@ -55,6 +55,14 @@ __device__ __forceinline__ void store(const float (&x)[N], T* p) {
   *reinterpret_cast<Vector<T, N>*>(p) = v;
 }
 
+// Has what lies there come nearer, to the second cache: it will be loaded soon.
+template <class T>
+__device__ __forceinline__ void prefetch([[maybe_unused]] const T* p) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
+#endif
+}
+
 // The first `count` of N, where an array may end within them; the others are 0.
 template <int N, class T>
 __device__ __forceinline__ void load(const T* p, int64_t count, float (&x)[N]) {
