@@ -214,6 +214,7 @@ void* Device::allocate(size_t bytes) {
   }
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
+    give_back();  // the pool may have taken what there was, which does not suffice
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     throw OutOfMemory(fmt::format("out of memory on device {}: {} MB are needed, {} of {} MB are free", index_,
