@@ -1,7 +1,12 @@
 #include "decode/line_translator.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
 #include <numeric>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -22,6 +27,9 @@ int64_t tokens_of(std::span<const std::vector<int32_t>> sentences) {
   return std::accumulate(sentences.begin(), sentences.end(), int64_t{0},
                          [](int64_t sum, const auto& sentence) { return sum + std::ssize(sentence); });
 }
+
+// Of a line without text.
+std::vector<Translation> nothing() { return {{"", 0, 0}}; }
 
 // On the host more make matrix products hardly faster, and more sentences' caches take more memory. A device wants to
 // be filled (other numbers were not tried there).
@@ -104,24 +112,83 @@ std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, size_t number, con
   return std::move(ids);
 }
 
-// Takes the translations of lines in any order and gives them to the sink in the lines' order.
+// Takes the translations of lines in any order and gives them to the sink in the lines' order, in a thread of its own:
+// a fifth of the time of a search on an H200 went to making text, between steps.
 class LineTranslator::InOrder {
  public:
-  InOrder(size_t lines, Totals& totals, const Sink& sink) : lines_(lines), totals_(totals), sink_(sink) {}
+  using Make = std::function<std::vector<Translation>()>;
 
-  void put(size_t line, std::vector<Translation> translations) {
-    lines_[line] = std::move(translations);
-    for (; next_ < lines_.size() && !lines_[next_].empty(); ++next_) {
-      sink_(totals_.lines++, lines_[next_]);
-      lines_[next_] = {};
+  InOrder(size_t lines, Totals& totals, const Sink& sink)
+      : made_(lines), totals_(totals), sink_(sink), thread_([this] { work(); }) {}
+  ~InOrder() { close(); }  // what was put before an error is given to the sink
+
+  // make() is called in that thread. Throws what it or the sink has thrown.
+  void put(size_t line, Make make) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_) std::rethrow_exception(failure_);
+      waiting_.emplace_back(line, std::move(make));
     }
+    changed_.notify_one();
+  }
+  // Returns when all is given to the sink; throws as put().
+  void finish() {
+    close();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+  bool failed() const {
+    const std::lock_guard lock(mutex_);
+    return failure_ != nullptr;
   }
 
  private:
-  std::vector<std::vector<Translation>> lines_;
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      const auto some = std::exchange(waiting_, {});
+      lock.unlock();
+      try {
+        with_out_of_memory([&] {
+          for (const auto& [line, make] : some) give(line, make());
+        });
+      } catch (...) {
+        lock.lock();
+        failure_ = std::current_exception();
+        return;
+      }
+      lock.lock();
+    }
+  }
+
+  void give(size_t line, std::vector<Translation> translations) {
+    made_[line] = std::move(translations);
+    for (; next_ < made_.size() && !made_[next_].empty(); ++next_) {
+      sink_(totals_.lines++, made_[next_]);
+      made_[next_] = {};
+    }
+  }
+
+  std::vector<std::vector<Translation>> made_;
+  size_t next_ = 0;
   Totals& totals_;
   const Sink& sink_;
-  size_t next_ = 0;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::pair<size_t, Make>> waiting_;
+  bool closed_ = false;
+  std::exception_ptr failure_;
+  std::thread thread_;  // the last, as it uses the others
 };
 
 Translation LineTranslator::translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const {
@@ -148,7 +215,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
       count = static_cast<int32_t>(std::min<int64_t>(std::ssize(split_words(lines[i])), most));
     }
     if (ids[i].empty() && count == 0) {
-      results.put(i, {{"", 0, 0}});
+      results.put(i, nothing);
       continue;
     }
     sources.push_back(std::move(ids[i]));
@@ -157,16 +224,14 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     line_of.push_back(i);
   }
   std::vector<bool> is_done;
-  bool sink_failed = false;  // which fewer lines would not mend: a part may be written
-  const auto done = [&](size_t s, const std::vector<Hypothesis>& best) {
-    if (sink_failed) return;  // in another thread
+  const auto done = [&](size_t s, std::vector<Hypothesis> best) {
     if (meanwhile) meanwhile();
-    std::vector<Translation> made;
     totals_.target_tokens += static_cast<int64_t>(best.front().ids.size());
-    for (const Hypothesis& hypothesis : best) made.push_back(translation(sources[s], hypothesis));
-    sink_failed = true;
-    results.put(line_of[s], std::move(made));
-    sink_failed = false;
+    results.put(line_of[s], [this, source = sources[s], best = std::move(best)] {
+      std::vector<Translation> made;
+      for (const Hypothesis& hypothesis : best) made.push_back(translation(source, hypothesis));
+      return made;
+    });
     is_done[s] = true;
   };
   const auto keep_rest = [&](auto& of_sources) {
@@ -176,15 +241,17 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
   while (!sources.empty()) {
     is_done.assign(sources.size(), false);
     try {
-      return decoder_.translate(sources, limits_, done, words);
+      decoder_.translate(sources, limits_, done, words);
+      break;
     } catch (const OutOfMemory& error) {
-      if (sink_failed) throw;
+      if (results.failed()) throw;  // fewer lines would not mend that: a part may be written
       keep_rest(sources);
       keep_rest(line_of);
       if (!words.empty()) keep_rest(words);
       if (!sources.empty()) take_fewer(error, sources.size(), tokens_of(sources));
     }
   }
+  results.finish();
 }
 
 void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens) {
@@ -210,7 +277,7 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
   auto order = by_falling_length(sources);
   const auto blank = [&](size_t i) { return sources[i].empty() && translations[i].empty(); };
   for (const size_t i : order)
-    if (blank(i)) results.put(i, {{"", 0, 0}});
+    if (blank(i)) results.put(i, nothing);
   std::erase_if(order, blank);
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     std::vector<IdPair> pairs;
@@ -235,9 +302,13 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
       pairs[i].target.pop_back();
       const double sum = std::accumulate(scores[i].begin(), scores[i].end(), 0.0);
       const double penalty = decoder_.options().penalty(static_cast<int64_t>(scores[i].size()));
-      results.put(order[begin + i], {translation(pairs[i].source, {pairs[i].target, sum, sum / penalty})});
+      results.put(order[begin + i], [this, source = std::move(pairs[i].source),
+                                     given = Hypothesis{std::move(pairs[i].target), sum, sum / penalty}] {
+        return std::vector{translation(source, given)};
+      });
     }
   }
+  results.finish();
 }
 
 }  // namespace nmt
