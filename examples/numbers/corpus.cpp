@@ -4,7 +4,6 @@
 #include <array>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <set>
 #include <system_error>
 #include <unordered_map>

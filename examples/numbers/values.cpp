@@ -1,8 +1,6 @@
 #include "values.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>

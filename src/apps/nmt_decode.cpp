@@ -88,7 +88,6 @@ struct DecodeOptions {
     require(!attention.wanted() || ensemble.empty(),
             "--attention and --alignment show the heads of one model: give --model FILE, not --ensemble");
     attention.validate();
-    require(score_targets != "-" || input != "-", "standard input is asked for twice: --input and --score-targets");
     OptionFiles()
         .reads("model", model)
         .reads("ensemble", ensemble)

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "config/app.h"
 #include "metrics/alignment.h"
@@ -48,9 +49,7 @@ struct EvalOptions {
     require(confidence || paired || (bootstrap_trials == kTrials && seed == kSeed),
             "--bootstrap-trials and --seed work with --confidence or --paired");
     require(!json || !score_only, "--json and --score-only exclude each other");
-    const auto stdin_uses = std::ranges::count(references, "-") + std::ranges::count(hypotheses, "-");
-    require(stdin_uses <= 1, "standard input is asked for {} times; name files with --hypothesis and --reference",
-            stdin_uses);
+    OptionFiles().reads("hypothesis", hypotheses).reads("reference", references);
   }
 };
 

@@ -117,7 +117,6 @@ void decode(const Streams& streams, bool ids, bool join) {
 
 void inspect(const Streams& streams, const std::vector<std::string>& text_sets, bool pieces) {
   OptionFiles().reads("vocab", streams.vocab).reads("text-sets", text_sets).writes("output", streams.output);
-  require(std::ranges::count(text_sets, "-") <= 1, "standard input is asked for twice: --text-sets");
   const auto vocab = Vocab::load(streams.vocab);
   std::string text =
       fmt::format("type: {}\nsize: {}\nend of sentence: {} ({})\nunknown: {} ({})\n", vocab->type(), vocab->size(),
@@ -164,7 +163,6 @@ struct ShortlistOptions {
 };
 
 void make_shortlist(const ShortlistOptions& options) {
-  require_one_standard_input(options.train_sets, options.valid_sets);
   OptionFiles()
       .reads("vocabs", options.vocabs)
       .reads("train-sets", options.train_sets)
@@ -237,7 +235,6 @@ struct DelineariseOptions {
 };
 
 void delinearise_trees(const DelineariseOptions& options) {
-  require(options.words != "-" || options.input != "-", "--words and --input are both standard input");
   OptionFiles().reads("words", options.words).reads("input", options.input).writes("output", options.output);
   TextReader words(options.words, OnNul::kReplace), input(options.input, OnNul::kReplace);
   AtomicFile output(options.output);

@@ -39,6 +39,15 @@ decltype(auto) with_out_of_memory(Body&& body) try {
   throw OutOfMemory("out of memory");
 }
 
+// body(); where memory does not suffice, OutOfMemory that goes on with what needs less, unless it does so already.
+template <class Body>
+void advise_on_memory(const std::string& advice, Body&& body) try {
+  with_out_of_memory(body);
+} catch (const OutOfMemory& error) {
+  if (error.advised()) throw;
+  throw OutOfMemory(fmt::format("{}; {}", error.what(), advice), true);
+}
+
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw Error(fmt::format(format, std::forward<Args>(args)...));

@@ -182,7 +182,13 @@ bool same_file(const std::string& a, const std::string& b) {
 }  // namespace
 
 OptionFiles& OptionFiles::reads(const std::string& option, const std::string& path) {
-  if (!path.empty() && path != "-") all_.push_back({option, path, false});
+  if (path == "-") {
+    require(standard_input_.empty(), "standard input is asked for twice: --{}{}{}", standard_input_,
+            standard_input_ == option ? "" : " and --", standard_input_ == option ? "" : option);
+    standard_input_ = option;
+  } else if (!path.empty()) {
+    all_.push_back({option, path, false});
+  }
   return *this;
 }
 

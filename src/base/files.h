@@ -70,8 +70,9 @@ std::vector<std::string> read_lines(const std::string& path);
 std::string input_name(const std::string& path);
 std::string output_name(const std::string& path);
 
-// The files that a program's options name. What it writes needs files of their own: UserError, from writes(), for a
-// file that is named before (the files need not be there), but for devices and pipes. Empty paths are none.
+// The files that a program's options name; empty paths are none. UserError, from reads(), where standard input is named
+// twice, and from writes() for a file that is named before (the files need not be there), but for devices and pipes:
+// what is written needs a file of its own.
 class OptionFiles {
  public:
   OptionFiles& reads(const std::string& option, const std::string& path);  // "-" is standard input
@@ -84,6 +85,7 @@ class OptionFiles {
     bool written;
   };
   std::vector<Named> all_;
+  std::string standard_input_;  // the option that reads it
 };
 
 }  // namespace nmt

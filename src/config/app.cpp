@@ -204,11 +204,4 @@ int App::main(int argc, char** argv) {
   }
 }
 
-void advise_on_memory(const std::string& advice, const std::function<void()>& body) try {
-  with_out_of_memory(body);
-} catch (const OutOfMemory& error) {
-  if (error.advised()) throw;
-  throw OutOfMemory(fmt::format("{}; {}", error.what(), advice), true);
-}
-
 }  // namespace nmt

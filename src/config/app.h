@@ -36,9 +36,6 @@ class App {
   std::function<void()> body_, prepare_;
 };
 
-// body(); where memory does not suffice, OutOfMemory that goes on with what needs less, unless it does so already.
-void advise_on_memory(const std::string& advice, const std::function<void()>& body);
-
 // Handles these signals, but for those that whoever began the program ignores: they stay so.
 void take_signals(std::initializer_list<int> signals, void (*handler)(int));
 

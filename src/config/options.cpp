@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <type_traits>
 
 #include <boost/program_options.hpp>
 

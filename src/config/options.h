@@ -4,7 +4,6 @@
 #include <deque>
 #include <functional>
 #include <string>
-#include <type_traits>
 #include <variant>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "decode/beam.h"
 
 #include <cmath>
-#include <utility>
 
 #include "base/error.h"
 

@@ -13,10 +13,9 @@ namespace nmt {
 struct Decoder::Apart {
   Apart(std::unique_ptr<Runtime> its_runtime, std::span<const Scorer> scorers, const SearchOptions& options,
         const Shortlist* shortlist)
-      : own(std::move(its_runtime)), runtime(*own), search(scorers, runtime, options, shortlist) {}
+      : runtime(std::move(its_runtime)), search(scorers, *runtime, options, shortlist) {}
 
-  std::unique_ptr<Runtime> own;
-  Runtime& runtime;
+  std::unique_ptr<Runtime> runtime;
   Search search;
 };
 
@@ -28,7 +27,7 @@ Decoder::Decoder(std::span<const Scorer> scorers, Runtime& runtime, const Search
       shortlist_(shortlist),
       further_(std::move(further)),
       together_(scorers, runtime, options_, shortlist) {
-  // Weights are packed when they are first needed; by all threads, if by a sentence without words, of one step.
+  // Weights are packed when they are first needed: by all threads, as these translate an empty sentence in one step.
   SearchOptions once = options;
   once.max_extra = 1;
   const std::vector<int32_t> nothing = {scorers[0].transformer->config().source_eos};
@@ -96,7 +95,7 @@ void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, con
     done(index, std::move(best));
   };
   const auto work = [&](Apart& worker, SourceQueue& queue) {
-    worker.runtime.profile = Profile(profile.times_ops);
+    worker.runtime->profile = Profile(profile.times_ops);
     try {
       worker.search.translate(queue, limits, one_by_one);
     } catch (...) {
@@ -104,7 +103,7 @@ void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, con
       const std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
     }
-    worker.runtime.profile.enter("waiting");
+    worker.runtime->profile.enter("waiting");
   };
   {
     std::vector<std::jthread> workers;
@@ -113,7 +112,7 @@ void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, con
   profile.enter("waiting");
   const auto n = static_cast<double>(threads);
   const double elapsed = profile.seconds("waiting") - before;
-  for (const auto& worker : apart_) profile.absorb(worker->runtime.profile, 1 / n, "waiting");
+  for (const auto& worker : apart_) profile.absorb(worker->runtime->profile, 1 / n, "waiting");
   // What the workers did has left this phase: the mean time of one that had ended remains.
   const double idle = profile.seconds("waiting") - before;
   // The workers waited n * idle. But the pool, whose other threads were not asked, counts all their time.

@@ -51,7 +51,7 @@ class DeviceBeams {
   };
   struct Report {
     std::unique_ptr<Message> message;
-    std::vector<int32_t> sentences;  // it is of these; none: there is none
+    std::vector<int32_t> sentences;  // that it is about; none: no report is pending
     int64_t stride = 0;
     const int32_t* words = nullptr;
   };

@@ -31,7 +31,7 @@ int64_t tokens_of(std::span<const std::vector<int32_t>> sentences) {
 // Of a line without text.
 std::vector<Translation> nothing() { return {{"", 0, 0}}; }
 
-// On the host more make matrix products hardly faster, and more sentences' caches take more memory. A device wants to
+// On the host, more sentences hardly make matrix products faster, and their caches take more memory. A device wants to
 // be filled (other numbers were not tried there).
 struct Usual {
   int sentences, hypotheses, words, lines;
@@ -44,6 +44,12 @@ void LineLimits::declare(Options& o) {
   const auto usual = [](const char* what, int Usual::*number) {
     return fmt::format("{}; 0: {}, on GPUs {}", what, kHost.*number, kDevice.*number);
   };
+  o.group("Lines");
+  o.add("max-length", max_length,
+        fmt::format("Source tokens of a line, and tokens of a translation that is given; what is longer, or longer "
+                    "than {} KiB, is cut there, with a warning (nmt-train skips such pairs)",
+                    Vocab::kLongestLine >> 10))
+      .range(1, 1e6);
   o.group("Batches (no result depends on them, but for rounding on GPUs and without AVX-512)");
   o.add("mini-batch", sentences,
         usual("Sentences translated together", &Usual::sentences) +
@@ -55,11 +61,6 @@ void LineLimits::declare(Options& o) {
   o.add("maxi-batch", lines,
         usual("Lines read ahead and sorted by length; fewer where no more are there yet", &Usual::lines))
       .range(0, 1e7);
-  o.add("max-length", max_length,
-        fmt::format("Source tokens of a line, and tokens of a translation that is given; what is longer, or longer "
-                    "than {} KiB, is cut there, with a warning (nmt-train skips such pairs)",
-                    Vocab::kLongestLine >> 10))
-      .range(1, 1e6);
 }
 
 int LineLimits::lines_ahead(bool on_host) const { return lines > 0 ? lines : (on_host ? kHost : kDevice).lines; }

@@ -11,9 +11,9 @@
 
 namespace nmt {
 
-// How much is worked on together. Results depend on it as far as Decoder says: hardly, or not at all.
+// How much is worked on together, as SearchLimits, and how much of a line.
 struct LineLimits {
-  int sentences = 0, words = 0;  // words: source tokens
+  int sentences = 0, words = 0;  // words: source tokens; 0 of these: what is usual
   int lines = 0;                 // read ahead and sorted by length
   int max_length = 1000;         // tokens of a line, or of a given translation; the rest is cut off, with a warning
 
@@ -60,7 +60,7 @@ class LineTranslator {
   const Totals& totals() const { return totals_; }
 
  private:
-  // Than the limits let of so many lines and source tokens. Throws the error where a line alone needs too much.
+  // Halves the limits, after `error` in work on so many lines and source tokens. Throws it where that was one line.
   void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens);
   std::vector<Vocab::LineIds> encode(const Vocab& vocab, std::span<const std::string> lines) const;
   // What the limits leave of the number-th of the lines at hand, with a warning where it is less; UserError where the

@@ -85,7 +85,7 @@ void Search::encode(const Sentences::Begun& begun, const Sentences& sentences) {
   for (const auto& model : models_) model->encode(begun, sentences.source_rows());
 }
 
-int Search::candidates(const Sentences& sentences) const {
+int Search::candidate_count(const Sentences& sentences) const {
   const auto all =
       sentences.allowed ? static_cast<int>(sentences.allowed->ids().size()) : models_[0]->config().target_vocabulary;
   return std::min(2 * options_.beam, all);
@@ -98,7 +98,7 @@ void Search::search_on_host(Sentences& sentences, const SearchDone& done) {
     encode(sentences.begin(), sentences);
     beams.gather(sentences);
     if (beams.count() == 0) return;
-    const int k = candidates(sentences);
+    const int k = candidate_count(sentences);
     {
       const PhaseScope decoding(runtime_.profile, "decoder");
       find_best_tokens(beams, sentences, k, best);
@@ -156,7 +156,7 @@ void Search::search_on_device(Sentences& sentences, const SearchDone& done) {
       Graph graph(runtime_, fusion_rules());
       const auto leaves = beams.leaves(graph);
       const Expr best = models_[0]->best_tokens(graph, beams.rows(leaves, sentences), beams.cache_rows(), sentences,
-                                                candidates(sentences));
+                                                candidate_count(sentences));
       const Expr report = beams.advance(leaves, best, sentences);
       graph.run({report});
       beams.send(graph.place(report));

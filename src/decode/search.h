@@ -38,7 +38,7 @@ class Search {
   };
 
   void encode(const Sentences::Begun& begun, const Sentences& sentences);
-  int candidates(const Sentences& sentences) const;  // tokens that a hypothesis may go on with, k
+  int candidate_count(const Sentences& sentences) const;  // tokens that a hypothesis may go on with, k
   void search_on_host(Sentences& sentences, const SearchDone& done);
   void find_best_tokens(const HostBeams& beams, const Sentences& sentences, int k, BestTokens& best);
   void search_on_device(Sentences& sentences, const SearchDone& done);

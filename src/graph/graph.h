@@ -2,7 +2,6 @@
 
 #include <map>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "graph/op.h"

@@ -39,14 +39,13 @@ void require_same_tensors(const ModelFile& first, const ModelFile& other) {
     const auto* b = other.file().find(a.name);
     const auto name = printable(a.name);
     require(b != nullptr, "{}: tensor {} of {} is missing", other.path(), name, first.path());
-    const bool vocabulary = a.name == "vocab" || a.name.starts_with("vocab.");
+    const bool vocabulary = is_vocabulary(a.name);
     if (!vocabulary)
       require(b->shape == a.shape, "{}: tensor {} has the shape {}, in {} it is {}", other.path(), name, b->shape,
               first.path(), a.shape);
     if (is_averaged(a)) {
       for (const auto& [model, tensor] : {std::pair(&first, &a), std::pair(&other, b)})
-        require(fits_float(tensor->dtype), "{}: parameter {} has the type {}; f32, bf16 or f16 is expected",
-                model->path(), name, name_of(tensor->dtype));
+        require_float(model->path(), *tensor);
       continue;
     }
     // A vocabulary, or anything else of which there is no mean.

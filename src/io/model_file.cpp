@@ -34,6 +34,10 @@ std::span<const std::byte> bytes_of(std::string_view text) { return std::as_byte
 
 }  // namespace
 
+bool is_vocabulary(std::string_view tensor_name) {
+  return tensor_name == kVocabulary || tensor_name == kSourceVocabulary || tensor_name == kTargetVocabulary;
+}
+
 bool is_training_state(std::string_view tensor_name) {
   return tensor_name.starts_with(kAdamMeanPrefix) || tensor_name.starts_with(kAdamVariancePrefix) ||
          tensor_name.starts_with(kSmoothedPrefix);
@@ -43,14 +47,14 @@ ModelFile ModelFile::open(const std::string& path) {
   ModelFile model(SafetensorsFile::open(path));
   require_format(path, model.metadata(kFormatKey));
   require_config(path, model.metadata(kConfigKey));
-  for (const auto* name : {"vocab", "vocab.source", "vocab.target"}) {
+  for (const auto name : {kVocabulary, kSourceVocabulary, kTargetVocabulary}) {
     const auto* tensor = model.file_.find(name);
     require(tensor == nullptr || (tensor->dtype == DType::kU8 && tensor->shape.rank() == 1),
             "{}: tensor {} is not a list of bytes", path, name);
   }
-  const bool source = model.has("vocab.source"), target = model.has("vocab.target");
-  require(source == target && !(source && model.has("vocab")),
-          "{}: a model has the tensor vocab, or vocab.source and vocab.target", path);
+  const bool source = model.has(kSourceVocabulary), target = model.has(kTargetVocabulary);
+  require(source == target && !(source && model.has(kVocabulary)), "{}: a model has the tensor {}, or {} and {}", path,
+          kVocabulary, kSourceVocabulary, kTargetVocabulary);
   return model;
 }
 
@@ -64,7 +68,7 @@ ModelFile ModelFile::open_served(const std::string& path) {
 }
 
 std::string_view ModelFile::vocabulary(std::string_view name) const {
-  const auto* tensor = file_.find(shared_vocabulary() ? "vocab" : name);
+  const auto* tensor = file_.find(shared_vocabulary() ? kVocabulary : name);
   require(tensor != nullptr, "{}: the file holds no vocabulary", path());
   return {reinterpret_cast<const char*>(tensor->data.data()), tensor->data.size()};
 }
@@ -74,8 +78,7 @@ const TensorInfo& ModelFile::parameter(std::string_view name, const Shape& shape
   require(tensor != nullptr, "{}: parameter {} is missing", path(), name);
   require(tensor->shape == shape, "{}: parameter {} has the shape {}, {} is expected", path(), name, tensor->shape,
           shape);
-  require(fits_float(tensor->dtype), "{}: parameter {} has the type {}; f32, bf16 or f16 is expected", path(), name,
-          name_of(tensor->dtype));
+  require_float(path(), *tensor);
   return *tensor;
 }
 
@@ -83,6 +86,11 @@ void ModelFile::read(std::string_view name, const Shape& shape, std::span<float>
   const TensorInfo& tensor = parameter(name, shape);
   require_finite(path(), tensor, tensor.data);
   convert_to_float(tensor.dtype, tensor.data, out);
+}
+
+void require_float(const std::string& path, const TensorInfo& tensor) {
+  require(fits_float(tensor.dtype), "{}: parameter {} has the type {}; f32, bf16 or f16 is expected", path,
+          printable(tensor.name), name_of(tensor.dtype));
 }
 
 void require_finite(const std::string& path, const TensorInfo& tensor, std::span<const std::byte> part, int64_t first) {
@@ -100,9 +108,10 @@ void write_model(const std::string& path, const ModelContent& content) {
   for (const auto& tensor : content.tensors) writer.declare(tensor.name, DType::kF32, tensor.shape);
   std::vector<std::pair<std::string, std::string_view>> vocabularies;
   if (content.shared_vocabulary)
-    vocabularies = {{"vocab", content.source_vocabulary}};
+    vocabularies = {{std::string(kVocabulary), content.source_vocabulary}};
   else
-    vocabularies = {{"vocab.source", content.source_vocabulary}, {"vocab.target", content.target_vocabulary}};
+    vocabularies = {{std::string(kSourceVocabulary), content.source_vocabulary},
+                    {std::string(kTargetVocabulary), content.target_vocabulary}};
   for (const auto& [name, bytes] : vocabularies) writer.declare(name, DType::kU8, {static_cast<int64_t>(bytes.size())});
   for (const auto& tensor : content.tensors) writer.write(tensor.name, std::as_bytes(tensor.values));
   for (const auto& [name, bytes] : vocabularies) writer.write(name, bytes_of(bytes));

@@ -9,7 +9,7 @@
 #include "io/safetensors.h"
 
 // A model or a checkpoint is one safetensors file: metadata, named float tensors (a parameter and its moments differ by
-// a prefix), and the serialised vocabulary as U8 tensors, `vocab` if shared, else `vocab.source` and `vocab.target`.
+// a prefix), and the serialised vocabulary as U8 tensors, one if shared, else two.
 namespace nmt {
 
 inline constexpr std::string_view kFormatKey = "nmt.format";      // version of this layout
@@ -22,8 +22,12 @@ inline constexpr std::string_view kAdamMeanPrefix = "adam.m.";
 inline constexpr std::string_view kAdamVariancePrefix = "adam.v.";
 inline constexpr std::string_view kSmoothedPrefix = "ema.";  // exponentially smoothed parameters
 
+inline constexpr std::string_view kVocabulary = "vocab";  // both sides', or
+inline constexpr std::string_view kSourceVocabulary = "vocab.source", kTargetVocabulary = "vocab.target";
+
 inline constexpr int kModelFormat = 1;
 
+bool is_vocabulary(std::string_view tensor_name);
 // Belongs to the training of a model and not to the model.
 bool is_training_state(std::string_view tensor_name);
 
@@ -39,10 +43,10 @@ class ModelFile {
   const std::string& config() const { return *metadata(kConfigKey); }
   const std::string* metadata(std::string_view key) const { return file_.metadata(key); }
 
-  bool has_vocabulary() const { return shared_vocabulary() || file_.find("vocab.source") != nullptr; }
-  bool shared_vocabulary() const { return file_.find("vocab") != nullptr; }
-  std::string_view source_vocabulary() const { return vocabulary("vocab.source"); }
-  std::string_view target_vocabulary() const { return vocabulary("vocab.target"); }
+  bool has_vocabulary() const { return shared_vocabulary() || file_.find(kSourceVocabulary) != nullptr; }
+  bool shared_vocabulary() const { return file_.find(kVocabulary) != nullptr; }
+  std::string_view source_vocabulary() const { return vocabulary(kSourceVocabulary); }
+  std::string_view target_vocabulary() const { return vocabulary(kTargetVocabulary); }
 
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }
 
@@ -57,6 +61,9 @@ class ModelFile {
 
   SafetensorsFile file_;
 };
+
+// Throws UserError for a tensor of another type than floats have in files.
+void require_float(const std::string& path, const TensorInfo& tensor);
 
 // Throws UserError `FILE: parameter NAME holds NaN or infinite values (first at index i)`; the part of the tensor's
 // data begins at element `first`.

@@ -48,10 +48,4 @@ BatchLimits DataOptions::limits() const {
           .target_words = or_else(mini_batch_words, batch_target_words)};
 }
 
-void require_one_standard_input(const std::vector<std::string>& train_sets,
-                                const std::vector<std::string>& valid_sets) {
-  require(std::ranges::count(train_sets, "-") == 0 || std::ranges::count(valid_sets, "-") == 0,
-          "standard input is asked for twice: --train-sets and --valid-sets");
-}
-
 }  // namespace nmt

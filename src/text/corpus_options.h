@@ -31,7 +31,4 @@ struct DataOptions {
   BatchLimits limits() const;  // of one batch, as these options together set them
 };
 
-// Throws UserError where both read standard input. (Of one of them PairReader refuses it twice.)
-void require_one_standard_input(const std::vector<std::string>& train_sets, const std::vector<std::string>& valid_sets);
-
 }  // namespace nmt

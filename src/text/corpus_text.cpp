@@ -12,7 +12,6 @@ PairReader::PairReader(const std::vector<std::string>& paths, bool target_trees)
   require(!paths.empty() && paths.size() % 2 == 0,
           "{} files are given for sentence pairs: name a source and a target file, or several such pairs",
           paths.size());
-  require(std::ranges::count(paths, "-") <= 1, "standard input (-) can be only one of the files of sentence pairs");
   for (size_t i = 0; i < paths.size(); i += 2)
     sets_.emplace_back(TextReader(paths[i], OnNul::kRefuse), TextReader(paths[i + 1], OnNul::kRefuse));
 }

@@ -10,7 +10,6 @@ namespace nmt {
 
 TrainingLines::TrainingLines(std::vector<std::string> paths, int64_t max_lines, uint64_t seed)
     : paths_(std::move(paths)) {
-  require(std::ranges::count(paths_, "-") <= 1, "standard input (-) can be read only once");
   // A missing file is known before work begins. A pipe is opened when it is its turn: who writes to several may do so
   // one after the other.
   std::error_code failed;

@@ -3,7 +3,6 @@
 #include <unordered_map>
 
 #include "text/vocab.h"
-#include "text/vocab_counts.h"
 #include "text/wordpiece_tokens.h"
 
 namespace nmt {

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "config/app.h"
 #include "config/threads.h"
 #include "ops/fusion.h"
 #include "train/pair_input.h"

@@ -71,12 +71,13 @@ void TrainOptions::declare(Options& o) {
         "Skip an update whose gradient is this many times longer than their running mean; 0: only one beyond 1e18")
       .range(0, 1e9);
   o.add("skip-limit", skip_limit, "End after so many skipped updates in a row").range(1, 1e9);
+  o.add("seed", seed, "Seed of everything that is random");
   o.group("Length of the training");
   o.add("after", after,
         "Stop after updates (100Ku), epochs (10e), target tokens (1Gt) or training time (30min), the first of a list "
         "such as 10e,2h; 0: never")
       .check([](const std::string& text) { Amount::parse_list("after", text); });
-  o.add("seed", seed, "Seed of everything that is random");
+  o.group("Computing");
   o.add("precision", precision,
         "Matrix products and activations; auto: bf16 on CPUs with AVX-512 and on GPUs; tf32, f16: on GPUs only")
       .choices({"auto", "f32", "tf32", "bf16", "f16"});
@@ -152,7 +153,6 @@ void TrainOptions::validate() const {
           "--max-length-crop would cut the trees of --target-trees: leave it out");
   require(model.target_trees || !std::ranges::count(valid_metrics, kBracketsMetric),
           "--valid-metrics {} is a parser's: --target-trees is not given", kBracketsMetric);
-  require_one_standard_input(data.train_sets, valid_sets);
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
   require(data.max_length < model.longest(),

@@ -15,8 +15,6 @@
 #include "config/app.h"
 #include "config/threads.h"
 #include "decode/tree_grammar.h"
-#include "io/model_file.h"
-#include "ops/fusion.h"
 
 namespace nmt {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "config/app.h"
 #include "config/threads.h"
 #include "decode/line_translator.h"
 #include "ops/fusion.h"

@@ -1,7 +1,6 @@
 #include "backend/cpu/gemm.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backend/cpu/amx.h"
 #include "backend/cpu/gemm_int8.h"
