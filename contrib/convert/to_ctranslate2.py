@@ -15,11 +15,13 @@ import math
 import pathlib
 import sys
 
-import ctranslate2
-import numpy as np
-import sentencepiece
-from ctranslate2.specs import common_spec, transformer_spec
-
+try:
+    import ctranslate2
+    import numpy as np
+    import sentencepiece
+    from ctranslate2.specs import common_spec, transformer_spec
+except ImportError as error:
+    sys.exit(f"to_ctranslate2.py: error: {error} (pip install ctranslate2 sentencepiece numpy)")
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "reference"))
 from files import InputError, read_safetensors  # noqa: E402
@@ -46,6 +48,8 @@ def main():
     parser.add_argument("--longest", type=int, default=1024, help="positions that the folder holds, where they are not learned")
     args = parser.parse_args()
     tensors, metadata = read_safetensors(args.model)
+    if "nmt.config" not in metadata:
+        raise InputError(f"{args.model} is no model of nmt")
     config = json.loads(metadata["nmt.config"])
     if unknown := set(config) - set(TINY):
         sys.exit(f"the model has what this conversion does not know: {', '.join(sorted(unknown))}")
@@ -133,5 +137,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except InputError as error:
+    except (InputError, OSError) as error:
         sys.exit(f"to_ctranslate2.py: error: {error}")

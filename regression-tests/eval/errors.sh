@@ -10,6 +10,9 @@ try() {
   "$NMT_BIN/nmt-eval" "$@" 2>&1 > /dev/null | sed 's/^\[[-0-9: ]*\] //; s/ (gzip error.*)//'
   echo "exit code ${PIPESTATUS[0]}"
 }
+try bloe < two
+try
+try bleu --reference
 try bleu < two
 try bleu --reference nowhere.de < two
 try bleu --reference folder < two

@@ -37,6 +37,8 @@ fails "metric" train --valid-sets data/dev.en data/dev.de --valid-metrics meteor
 fails "metric twice" train --valid-sets data/dev.en data/dev.de --valid-metrics bleu chrf bleu
 fails "metric of parsers" train --valid-sets data/dev.en data/dev.de --valid-metrics brackets
 fails "input twice" train --train-sets - data/train.de --valid-sets - data/dev.de
+fails "no temporary folder" env TMPDIR=nowhere "$NMT_BIN/nmt-train" $tiny --model m.safetensors --shuffle-memory 0
+fails "compressed output" train --valid-sets data/dev.en data/dev.de --valid-translation-output dev.gz
 fails "one validation file" train --valid-sets data/dev.en
 fails "early stopping of nothing" train --early-stopping 3
 fails "early stopping at the end" train --valid-sets data/dev.en data/dev.de --early-stopping 3 --valid-freq 0

@@ -199,6 +199,8 @@ OptionFiles& OptionFiles::reads(const std::string& option, const std::vector<std
 
 OptionFiles& OptionFiles::writes(const std::string& option, const std::string& path) {
   if (path.empty()) return *this;
+  require(!path.ends_with(".gz") && !path.ends_with(".zst"),
+          "--{} {}: what is written is not compressed: give a name without that ending", option, path);
   for (const Named& other : all_)
     require((!other.written && is_standard_output(path)) || !same_file(path, other.path),
             "--{} and --{} are one file, {}: what is written needs a file of its own", other.option, option,

@@ -71,8 +71,8 @@ std::string input_name(const std::string& path);
 std::string output_name(const std::string& path);
 
 // The files that a program's options name; empty paths are none. UserError, from reads(), where standard input is named
-// twice, and from writes() for a file that is named before (the files need not be there), but for devices and pipes:
-// what is written needs a file of its own.
+// twice, from writes() for a name of a compressed file, and for a file that is named before (the files need not be
+// there), but for devices and pipes: what is written needs a file of its own.
 class OptionFiles {
  public:
   OptionFiles& reads(const std::string& option, const std::string& path);  // "-" is standard input

@@ -86,8 +86,10 @@ class CommandLine {
     }
     if (!commands_.empty() && !app.body_) cli.require_subcommand(1);
     if (!app.body_) return;
-    cli.add_option("--config", configs_,
-                   "Read options from FILE, lines of `name = value`; a later FILE wins, the command line over all")
+    cli.add_option(
+           "--config", configs_,
+           "Read options from FILE: lines of `name = value`, for a list one for each value, # begins a comment; a "
+           "later FILE wins, the command line over all")
         ->type_name("FILE")
         ->group("General");
     cli.add_flag("--dump-config", dump_, "Print the options as a configuration file and end")->group("General");
@@ -187,6 +189,17 @@ int App::main(int argc, char** argv) {
     if (std::cout.flush()) return code;
     report("cannot write standard output");
     return 1;
+  } catch (const CLI::ExtrasError&) {
+    report(fmt::format("'{}' was not expected (see --help)", fmt::join(cli.remaining(true), " ")));
+    return 2;
+  } catch (const CLI::ArgumentMismatch& error) {  // OPTION: what is wrong
+    const std::string what = error.what();
+    report(fmt::format("{} needs a value (see --help)", what.substr(0, what.find(':'))));
+    return 2;
+  } catch (const CLI::RequiredError&) {
+    const std::string given = argc > 1 && argv[1][0] != '-' ? argv[1] : "";
+    report(fmt::format("{} (see --help)", given.empty() ? "a command is missing" : "there is no command " + given));
+    return 2;
   } catch (const CLI::ParseError& error) {
     report(fmt::format("{} (see --help)", error.what()));
     return 2;

@@ -1,6 +1,8 @@
 #include "config/options.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <type_traits>
 
@@ -169,7 +171,7 @@ Option* Options::find(const std::string& name) {
 void Options::read_config(const std::string& path) {
   namespace po = boost::program_options;
   std::ifstream file(path);
-  require(file.good(), "cannot read the configuration {}", path);
+  require(file.good(), "cannot read the configuration {}: {}", path, std::strerror(errno));
   // The library parses; it does not know line numbers, so each line is given to it alone.
   std::vector<std::pair<Option*, std::vector<std::string>>> found;
   std::string line;

@@ -57,7 +57,7 @@ class Host : public Backend {
   }
   void synchronize() override {}
   void prepare_uploads(size_t) override {}
-  void use_tf32() override { user_error("--precision tf32 is for GPUs; the CPU computes f32"); }
+  void use_tf32() override { user_error("--precision tf32 is for GPUs"); }
   void compute(const Op& op, const Launch& launch) override { op.cpu(launch); }
 
   void sum_of_squares(ThreadPool& pool, int64_t n, const float* x, double* sum) override {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <numeric>
 
 #include <fcntl.h>
@@ -36,9 +35,8 @@ int open_unnamed_file(const std::string& folder) {
 SentenceStore::SentenceStore(int64_t memory_bytes, std::string folder)
     : memory_limit_(memory_bytes), folder_(std::move(folder)) {
   if (folder_.empty()) {
-    std::error_code failed;
-    const auto found = std::filesystem::temp_directory_path(failed);
-    folder_ = failed ? "/tmp" : found.string();
+    const char* set = std::getenv("TMPDIR");
+    folder_ = set == nullptr || *set == 0 ? "/tmp" : set;
   }
 }
 

@@ -127,7 +127,10 @@ std::string train_sentencepiece(const SentencePieceTraining& settings, const std
   Lines lines(settings, next);
   lines.rethrow();
   std::string model;
-  if (lines.done()) return model;
+  if (lines.done()) {
+    lines.report();
+    return model;
+  }
   const auto status = sp::SentencePieceTrainer::Train(arguments, &lines, &model);
   lines.rethrow();
   lines.report();

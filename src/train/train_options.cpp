@@ -153,6 +153,8 @@ void TrainOptions::validate() const {
           "--max-length-crop would cut the trees of --target-trees: leave it out");
   require(model.target_trees || !std::ranges::count(valid_metrics, kBracketsMetric),
           "--valid-metrics {} is a parser's: --target-trees is not given", kBracketsMetric);
+  require(data.train_sets.size() % 2 == 0,
+          "--train-sets takes a source and a target file, or several such pairs, not {} files", data.train_sets.size());
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
   require(data.max_length < model.longest(),
