@@ -37,6 +37,10 @@ fails "metric" train --valid-sets data/dev.en data/dev.de --valid-metrics meteor
 fails "metric twice" train --valid-sets data/dev.en data/dev.de --valid-metrics bleu chrf bleu
 fails "metric of parsers" train --valid-sets data/dev.en data/dev.de --valid-metrics brackets
 fails "input twice" train --train-sets - data/train.de --valid-sets - data/dev.de
+exec 9> m.lock
+flock 9
+fails "two at a time" env "$NMT_BIN/nmt-train" $tiny --model m.safetensors
+flock -u 9
 fails "no temporary folder" env TMPDIR=nowhere "$NMT_BIN/nmt-train" $tiny --model m.safetensors --shuffle-memory 0
 fails "compressed output" train --valid-sets data/dev.en data/dev.de --valid-translation-output dev.gz
 fails "one validation file" train --valid-sets data/dev.en

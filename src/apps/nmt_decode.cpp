@@ -71,7 +71,7 @@ struct DecodeOptions {
   void validate() const {
     require(!model.empty() || !ensemble.empty(), "no model: give --model FILE, or --ensemble FILE FILE ...");
     require(model.empty() || ensemble.empty(), "give either --model or --ensemble, not both");
-    require(weights.empty() || !ensemble.empty(), "--weights are of an --ensemble");
+    require(weights.empty() || !ensemble.empty(), "--weights are for an --ensemble");
     require(weights.empty() || weights.size() == ensemble.size(),
             "--weights has {} numbers for {} models of --ensemble", weights.size(), ensemble.size());
     for (const double weight : weights)

@@ -20,6 +20,7 @@ class TrainingFiles {
   explicit TrainingFiles(const std::string& model);
 
   std::string state() const { return prefix_ + ".state"; }  // what a run goes on from
+  std::string lock() const { return prefix_ + ".lock"; }    // which a run holds
   std::string best(const std::string& metric) const;
   std::string numbered(const std::string& kind, int64_t number) const;
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -350,6 +351,8 @@ void Trainer::run() {
   std::signal(SIGPIPE, SIG_IGN);  // who reads the log may be gone before the last model is saved
   // Can be written: known now, not after hours.
   for (const auto& path : {files_.state(), options_.model_path}) AtomicFile{path};
+  const FileLock lock(files_.lock(), fmt::format("{} is being trained by another nmt-train, which holds {}",
+                                                 options_.model_path, files_.lock()));
   refuse_earlier_models();
   files_.remove_leftovers();
   replicas_->first().profile.times_ops = options_.profile;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/philox.h"
@@ -84,6 +85,21 @@ TEST_CASE("each thread begins with the same part of every loop") {
     if (pass > 0) CHECK(firsts == before);
     before = firsts;
   }
+}
+
+TEST_CASE("a file lock is held by one, and leaves nothing") {
+  const TempFolder folder;
+  const std::string path = folder / "m.lock";
+  {
+    const FileLock held(path, "taken");
+    CHECK(complaint_of([&] { FileLock(path, "taken"); }) == "taken");
+    CHECK(std::filesystem::exists(path));
+  }
+  CHECK_FALSE(std::filesystem::exists(path));
+  std::ofstream{path};  // of a process that was killed
+  { const FileLock held(path, "taken"); }
+  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK(complaint_of([&] { FileLock(folder / "no/m.lock", "taken"); }).ends_with("No such file or directory"));
 }
 
 TEST_CASE("an atomic file appears whole or not at all") {
