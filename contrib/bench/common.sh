@@ -11,7 +11,7 @@ fail() { echo "$(basename "$0"): $*" >&2; exit 2; }
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }  # the comment that begins the script
 precision_of() { if [ "$1" = train-tiny ]; then echo bf16; else echo "${1##*-}"; fi; }  # ROW
 [ -x "$bin/nmt-decode" ] || fail "no executables in $bin: build them, or set NMT_BIN"
-command -v "$python" > /dev/null || fail "there is no $python: PYTHON names a Python that has the peers"
+require_python() { command -v "$python" > /dev/null || fail "there is no $python: PYTHON names a Python that has the peers"; }
 require_files() {  # FILE...
   local file
   for file; do [ -f "$file" ] || fail "$file is missing"; done

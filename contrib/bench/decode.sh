@@ -15,6 +15,7 @@ case $precision in
   bf16 | int8) type=int8 ;;
   *) fail "the precision is f32, bf16 or int8, not $precision" ;;
 esac
+require_python
 require_files "$model" "$source" ${SHORTLIST:+"$SHORTLIST"}
 columns=(seconds) options=() peers=("CTranslate2-1x$threads")
 if [ "${BATCH:-}" = 1 ]; then

@@ -13,6 +13,7 @@ case $size in
   *) fail "the size is tiny or base, not $size" ;;
 esac
 case $precision in f32 | bf16) ;; *) fail "the precision is f32 or bf16, not $precision" ;; esac
+require_python
 require_files "$source" "$target" "$vocab"
 
 # What makes PyTorch faster on a CPU: tcmalloc, which does not hand large blocks back after each update, and on AMD's
