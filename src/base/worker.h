@@ -1,17 +1,17 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
-
 namespace nmt {
 
-// A thread that does one thing after another.
+// A thread that does one thing after another, in the order in which they are begun. After one that throws nothing more
+// is done. The destructor waits for what was begun.
 class Worker {
  public:
   Worker() : thread_([this] { run(); }) {}
@@ -25,44 +25,53 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
+  // Throws what an earlier one has thrown.
   void begin(std::function<void()> work) {
     {
       const std::lock_guard lock(mutex_);
-      check(!work_, "a worker is given work before it was waited for");
-      work_ = std::move(work);
+      if (failure_) std::rethrow_exception(failure_);
+      begun_.push_back(std::move(work));
     }
     changed_.notify_all();
   }
-  // Till what was begun is done; throws what it threw.
+  // Till what was begun is done; throws what one of it has thrown.
   void wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !work_; });
-    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    changed_.wait(lock, [&] { return begun_.empty(); });
+    if (failure_) std::rethrow_exception(failure_);
+  }
+  bool failed() const {
+    const std::lock_guard lock(mutex_);
+    return failure_ != nullptr;
   }
 
  private:
   void run() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return work_ || ends_; });
-      if (!work_) return;
+      changed_.wait(lock, [&] { return !begun_.empty() || ends_; });
+      if (begun_.empty()) return;
+      const auto& work = begun_.front();  // stays where it is while others are begun
       lock.unlock();
       std::exception_ptr failure;
       try {
-        work_();
+        work();
       } catch (...) {
         failure = std::current_exception();
       }
       lock.lock();
-      failure_ = failure;
-      work_ = nullptr;
+      begun_.pop_front();
+      if (failure) {
+        failure_ = failure;
+        begun_.clear();
+      }
       changed_.notify_all();
     }
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::function<void()> work_;  // under way
+  std::deque<std::function<void()>> begun_;  // the first is under way
   std::exception_ptr failure_;
   bool ends_ = false;
   std::jthread thread_;  // last: it uses the others

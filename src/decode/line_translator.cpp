@@ -1,15 +1,12 @@
 #include "decode/line_translator.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <exception>
-#include <mutex>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/worker.h"
 #include "text/split_words.h"
 
 namespace nmt {
@@ -119,59 +116,18 @@ class LineTranslator::InOrder {
  public:
   using Make = std::function<std::vector<Translation>()>;
 
-  InOrder(size_t lines, Totals& totals, const Sink& sink)
-      : made_(lines), totals_(totals), sink_(sink), thread_([this] { work(); }) {}
-  ~InOrder() { close(); }  // what was put before an error is given to the sink
+  // What is put before an error is given to the sink.
+  InOrder(size_t lines, Totals& totals, const Sink& sink) : made_(lines), totals_(totals), sink_(sink) {}
 
   // make() is called in that thread. Throws what it or the sink has thrown.
   void put(size_t line, Make make) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (failure_) std::rethrow_exception(failure_);
-      waiting_.emplace_back(line, std::move(make));
-    }
-    changed_.notify_one();
+    worker_.begin([this, line, make = std::move(make)] { with_out_of_memory([&] { give(line, make()); }); });
   }
   // Returns when all is given to the sink; throws as put().
-  void finish() {
-    close();
-    if (failure_) std::rethrow_exception(failure_);
-  }
-  bool failed() const {
-    const std::lock_guard lock(mutex_);
-    return failure_ != nullptr;
-  }
+  void finish() { worker_.wait(); }
+  bool failed() const { return worker_.failed(); }
 
  private:
-  void close() {
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
-    changed_.notify_one();
-    if (thread_.joinable()) thread_.join();
-  }
-
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      const auto some = std::exchange(waiting_, {});
-      lock.unlock();
-      try {
-        with_out_of_memory([&] {
-          for (const auto& [line, make] : some) give(line, make());
-        });
-      } catch (...) {
-        lock.lock();
-        failure_ = std::current_exception();
-        return;
-      }
-      lock.lock();
-    }
-  }
-
   void give(size_t line, std::vector<Translation> translations) {
     made_[line] = std::move(translations);
     for (; next_ < made_.size() && !made_[next_].empty(); ++next_) {
@@ -184,12 +140,7 @@ class LineTranslator::InOrder {
   size_t next_ = 0;
   Totals& totals_;
   const Sink& sink_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::pair<size_t, Make>> waiting_;
-  bool closed_ = false;
-  std::exception_ptr failure_;
-  std::thread thread_;  // the last, as it uses the others
+  Worker worker_;  // last: it uses the others
 };
 
 Translation LineTranslator::translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const {

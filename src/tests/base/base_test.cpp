@@ -17,6 +17,7 @@
 #include "base/philox.h"
 #include "base/thread_pool.h"
 #include "base/utf8.h"
+#include "base/worker.h"
 #include "tests/catch.h"
 #include "tests/complaint.h"
 #include "tests/file_size_limit.h"
@@ -85,6 +86,26 @@ TEST_CASE("each thread begins with the same part of every loop") {
     if (pass > 0) CHECK(firsts == before);
     before = firsts;
   }
+}
+
+TEST_CASE("a worker does one thing after another, and nothing after a failure") {
+  std::vector<int> done;
+  {
+    Worker worker;
+    for (int i = 0; i < 100; ++i) worker.begin([&done, i] { done.push_back(i); });
+    worker.wait();
+    CHECK(done.size() == 100);
+    CHECK(std::ranges::is_sorted(done));
+    worker.begin([&] { done.push_back(100); });
+  }
+  CHECK(done.size() == 101);  // which it waited for
+  Worker worker;
+  worker.begin([] { throw std::runtime_error("broken"); });
+  CHECK_THROWS_WITH(worker.wait(), "broken");
+  CHECK(worker.failed());
+  CHECK_THROWS_WITH(worker.begin([&] { done.clear(); }), "broken");
+  CHECK_THROWS_WITH(worker.wait(), "broken");
+  CHECK(done.size() == 101);
 }
 
 TEST_CASE("a file lock is held by one, and leaves nothing") {
