@@ -80,13 +80,38 @@ void BM_AttentionCached(benchmark::State& state, DType t) {
     for (int64_t j = 0; j < length; ++j) entry[r * length + j] = static_cast<int32_t>(j * rows + r);
   }
   const std::vector<int32_t> lengths(rows, static_cast<int32_t>(length));
+  const AttentionOverCache a{kHeads,         64,    64,        0,         0.125f, entry.data(), length,
+                             lengths.data(), width, 2 * width, 2 * width, width};
   for (auto _ : state) {
-    cpu::attention_cached(t, kHeads, 64, 64, 0, 0.125f, 0, rows * kHeads, q.data(), width, cache.data(), 2 * width,
-                          cache.data() + width * size_of(t), 2 * width, entry.data(), length, lengths.data(),
-                          out.data(), width);
+    cpu::attention_cached(t, a, 0, rows * kHeads, q.data(), cache.data(), cache.data() + width * size_of(t),
+                          out.data());
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(cache.size()));
+}
+
+// A step of decoding: of each sentence four hypotheses attend to its source.
+void BM_AttentionFew(benchmark::State& state, DType t) {
+  constexpr int64_t kQueries = 4, kD = 64, kWidth = kHeads * kD;
+  const int64_t length = state.range(0), sentences = state.range(1);
+  std::vector<int32_t> q_begin, k_begin;
+  std::vector<int64_t> weights;
+  for (int64_t s = 0; s <= sentences; ++s) {
+    q_begin.push_back(static_cast<int32_t>(s * kQueries));
+    k_begin.push_back(static_cast<int32_t>(s * length));
+    weights.push_back(s * kQueries * length);
+  }
+  const Attention a{sentences, q_begin.data(), k_begin.data(), weights.data(), kHeads, kD, kD, 0.125f, {},
+                    {},        kWidth,         2 * kWidth,     2 * kWidth,     kWidth};
+  const std::vector<uint8_t> q = random_array(t, sentences * kQueries * kWidth),
+                             kv = random_array(t, sentences * length * 2 * kWidth);
+  std::vector<uint8_t> out(q.size());
+  for (auto _ : state) {
+    cpu::attention(t, a, 0, sentences * kHeads, q.data(), kv.data(), kv.data() + kWidth * size_of(t), out.data(),
+                   nullptr);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kv.size()));
 }
 
 void training_sizes(benchmark::internal::Benchmark* b) {
@@ -103,6 +128,13 @@ void decoding_sizes(benchmark::internal::Benchmark* b) {
   }
 }
 
+void few_sizes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"length", "sentences"});
+  for (int64_t length : {1, 15, 30, 100, 400}) {
+    for (int64_t keys : {1000, 32000}) b->Args({length, std::max<int64_t>(1, keys / length)});
+  }
+}
+
 BENCHMARK_CAPTURE(BM_Attention, forward_f32, DType::kF32, false, false, 0.0f)->Apply(training_sizes);
 BENCHMARK_CAPTURE(BM_Attention, forward_bf16, DType::kBF16, false, false, 0.0f)->Apply(training_sizes);
 BENCHMARK_CAPTURE(BM_Attention, forward_bf16_causal, DType::kBF16, false, true, 0.0f)->Apply(training_sizes);
@@ -111,6 +143,8 @@ BENCHMARK_CAPTURE(BM_Attention, backward_f32, DType::kF32, true, false, 0.0f)->A
 BENCHMARK_CAPTURE(BM_Attention, backward_bf16, DType::kBF16, true, false, 0.0f)->Apply(training_sizes);
 BENCHMARK_CAPTURE(BM_Attention, backward_bf16_causal, DType::kBF16, true, true, 0.0f)->Apply(training_sizes);
 BENCHMARK_CAPTURE(BM_Attention, backward_bf16_dropout, DType::kBF16, true, false, 0.1f)->Apply(training_sizes);
+BENCHMARK_CAPTURE(BM_AttentionFew, f32, DType::kF32)->Apply(few_sizes);
+BENCHMARK_CAPTURE(BM_AttentionFew, bf16, DType::kBF16)->Apply(few_sizes);
 BENCHMARK_CAPTURE(BM_AttentionCached, f32, DType::kF32)->Apply(decoding_sizes);
 BENCHMARK_CAPTURE(BM_AttentionCached, bf16, DType::kBF16)->Apply(decoding_sizes);
 

@@ -171,17 +171,31 @@ double CachedAttention::flops(std::span<const Tensor> in) const {
   return 2.0 * cached_pairs_seen(in[5], window) * static_cast<double>(in[1].shape()[1] + in[2].shape()[1]);
 }
 
+AttentionOverCache CachedAttention::describe(const Launch& l) const {
+  const int64_t keys = l.in[1].shape()[1], values = l.in[2].shape()[1];
+  return {.heads = heads,
+          .d_k = static_cast<int>(keys / heads),
+          .d_v = static_cast<int>(values / heads),
+          .window = window,
+          .scale = factor,
+          .entry = l.in[4].as<int32_t>(),
+          .entry_stride = l.in[4].shape()[1],
+          .length = l.in[5].as<int32_t>(),
+          .q_stride = l.in[0].shape()[1],
+          .k_stride = keys,
+          .v_stride = values,
+          .out_stride = values};
+}
+
 void CachedAttention::cpu(const Launch& l) const {
   const Tensor &qkv = l.in[0], &keys = l.in[1], &values = l.in[2];
-  const int64_t rows = qkv.shape()[0], wide_k = keys.shape()[1], wide_v = values.shape()[1], width = qkv.shape()[1];
+  const int64_t rows = qkv.shape()[0];
+  const AttentionOverCache a = describe(l);
   write_key_value_caches(qkv, keys, values, l.in[3].as<int32_t>());
-  const auto d_k = static_cast<int>(wide_k / heads), d_v = static_cast<int>(wide_v / heads);
   // Whole rows, which are independent, to a task: their heads share the cache rows.
   const int64_t grain = std::clamp<int64_t>(rows / (2 * l.runtime.pool().size()), 1, 4);
   l.runtime.pool().parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
-    cpu::attention_cached(qkv.dtype(), heads, d_k, d_v, window, factor, begin * heads, end * heads, qkv.data, width,
-                          keys.data, wide_k, values.data, wide_v, l.in[4].as<int32_t>(), l.in[4].shape()[1],
-                          l.in[5].as<int32_t>(), l.out[0].data, wide_v);
+    cpu::attention_cached(qkv.dtype(), a, begin * heads, end * heads, qkv.data, keys.data, values.data, l.out[0].data);
   });
 }
 

@@ -23,11 +23,7 @@ Expr cached_attention(Expr qkv, Expr key_cache, Expr value_cache, Expr slot, Exp
 
 // Pairs of a query and a key of its sentence that the mask lets it see; begins as in Segments.
 double pairs_seen(const Tensor& query_begin, const Tensor& key_begin, KeyMask mask);
-// Of so many cached keys a query sees the last ones; window 0: all.
-constexpr int32_t cached_keys_seen(int32_t length, int window) {
-  return window > 0 && length > window ? window + 1 : length;
-}
-double cached_pairs_seen(const Tensor& length, int window);  // of all rows
+double cached_pairs_seen(const Tensor& length, int window);  // of all rows of a step
 // Items, a head of a sentence each, of one task: enough tasks to balance sentences of unequal length; a function of the
 // number of items alone.
 constexpr int64_t item_grain(int64_t items) { return items < 64 ? 1 : items / 64; }
@@ -88,6 +84,7 @@ struct CachedAttention {
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   double flops(std::span<const Tensor> in) const;
+  AttentionOverCache describe(const Launch& l) const;
   bool operator==(const CachedAttention&) const = default;
 };
 

@@ -31,10 +31,7 @@ void CachedAttention::cuda(const Launch& l) const {
   const auto* slot = l.in[3].as<int32_t>();
   cuda::scatter_rows(stream, rows, wide_k * size, qkv.at(wide_k), width * size, slot, keys.data);
   cuda::scatter_rows(stream, rows, wide_v * size, qkv.at(2 * wide_k), width * size, slot, values.data);
-  const auto d_k = static_cast<int>(wide_k / heads), d_v = static_cast<int>(wide_v / heads);
-  cuda::attention_cached(stream, qkv.dtype(), rows, heads, d_k, d_v, window, factor, qkv.data, width, keys.data, wide_k,
-                         values.data, wide_v, l.in[4].as<int32_t>(), l.in[4].shape()[1], l.in[5].as<int32_t>(),
-                         l.out[0].data, wide_v);
+  cuda::attention_cached(stream, qkv.dtype(), describe(l), rows, qkv.data, keys.data, values.data, l.out[0].data);
 }
 
 }  // namespace nmt

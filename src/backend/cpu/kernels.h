@@ -151,13 +151,9 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
 void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                         const void* v, const float* logsumexp, const void* dout, void* dq, void* dk, void* dv);
 
-// Decoding: one query a row. Row r's keys and values are the cache rows entry[r * entry_stride + j], j in [0,
-// length[r]), with a window the last window + 1 of these; heads as above. length[r] = 0 writes zeros. Items are rows *
-// heads.
-void attention_cached(DType t, int heads, int d_k, int d_v, int window, float scale, int64_t item_begin,
-                      int64_t item_end, const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride,
-                      const void* v_cache, int64_t v_stride, const int32_t* entry, int64_t entry_stride,
-                      const int32_t* length, void* out, int64_t out_stride);
+// Attention over a cache: item = row * heads + head.
+void attention_cached(DType t, const AttentionOverCache& a, int64_t item_begin, int64_t item_end, const void* q,
+                      const void* k_cache, const void* v_cache, void* out);
 
 // ---- recurrence -----------------------------------------------------------------------------------------------------
 // h_t = tanh(x_t + U h_{t-1}) along the sentences sentence_begin .. sentence_end, whose rows begin at begin[s];

@@ -18,11 +18,7 @@ constexpr int64_t kMany = 8192;
 template <class T>
 struct Operands {
   int64_t queries;  // rows * heads
-  int heads, d_k, d_v, window;
-  float scale;
   const T *q, *k_cache, *v_cache;
-  int64_t q_stride, k_stride, v_stride, entry_stride, out_stride;
-  const int32_t *entry, *length;
   T* out;
 };
 
@@ -36,18 +32,18 @@ __device__ __forceinline__ float (&slice(float (&x)[kColumns], int i))[N] {
 // each with its own online softmax, read key and value as vectors of N elements, and are merged at the end. Block
 // (queries, part of the columns).
 template <class T, int N, bool kIsMany>
-__global__ void __launch_bounds__(kThreads, 4) attention_cached_kernel(Operands<T> x, int lanes) {
+__global__ void __launch_bounds__(kThreads, 4) attention_cached_kernel(AttentionOverCache a, Operands<T> x, int lanes) {
   const int group = threadIdx.x / lanes, groups = kIsMany ? 1 : kThreads / lanes, lane = threadIdx.x % lanes;
   const int64_t item = kIsMany ? static_cast<int64_t>(blockIdx.x) * (kThreads / lanes) + group : blockIdx.x;
   const bool exists = item < x.queries;
-  const int64_t row = exists ? item / x.heads : 0;
-  const int head = exists ? static_cast<int>(item - row * x.heads) : 0;
+  const int64_t row = exists ? item / a.heads : 0;
+  const int head = exists ? static_cast<int>(item - row * a.heads) : 0;
   const int width = lanes * kColumns;
-  const T* const queries = x.q + row * x.q_stride + head * x.d_k;
-  const T* const keys = x.k_cache + head * x.d_k;
-  const T* const values = x.v_cache + head * x.d_v;
-  const int length = exists ? x.length[row] : 0, entries = x.window > 0 ? min(length, x.window + 1) : length;
-  const int32_t* const entry = x.entry + row * x.entry_stride + length - entries;
+  const T* const queries = x.q + row * a.q_stride + head * a.d_k;
+  const T* const keys = x.k_cache + head * a.d_k;
+  const T* const values = x.v_cache + head * a.d_v;
+  const int length = exists ? a.length[row] : 0, entries = cached_keys_seen(length, a.window);
+  const int32_t* const entry = a.entry + row * a.entry_stride + length - entries;
   // Where the lane's i-th element lies: vectors of a group lie side by side.
   const auto place_of = [&](int i) { return (i / N * lanes + lane) * N; };
   const auto column = [&](int i) { return static_cast<int>(blockIdx.y) * width + place_of(i); };
@@ -56,9 +52,9 @@ __global__ void __launch_bounds__(kThreads, 4) attention_cached_kernel(Operands<
 #pragma unroll
   for (int i = 0; i < kColumns; i += N) {
     float some[N] = {};
-    if (place_of(i) < x.d_k) load(queries + place_of(i), some);
+    if (place_of(i) < a.d_k) load(queries + place_of(i), some);
 #pragma unroll
-    for (int n = 0; n < N; ++n) query[i + n] = some[n] * x.scale;
+    for (int n = 0; n < N; ++n) query[i + n] = some[n] * a.scale;
   }
   // The lanes of a warp go round together.
   const int rounds = kIsMany ? static_cast<int>(warp_max(static_cast<float>(entries))) : entries;
@@ -72,25 +68,25 @@ __global__ void __launch_bounds__(kThreads, 4) attention_cached_kernel(Operands<
 #pragma unroll
     for (int u = 0; u < kAhead<N>; ++u) {
       const int32_t read = entry[max(min(entry_of(u), entries - 1), 0)], place = entries > 0 ? read : 0;
-      key[u] = keys + place * x.k_stride;
-      value[u] = values + place * x.v_stride;
+      key[u] = keys + place * a.k_stride;
+      value[u] = values + place * a.v_stride;
     }
 #pragma unroll
     for (int u = 0; u < kAhead<N>; ++u) {
 #pragma unroll
-      for (int i = 0; i < kColumns; i += N) load(key[u] + min(place_of(i), x.d_k - N), slice<N>(k[u], i));
+      for (int i = 0; i < kColumns; i += N) load(key[u] + min(place_of(i), a.d_k - N), slice<N>(k[u], i));
     }
 #pragma unroll
     for (int u = 0; u < kAhead<N>; ++u) {
 #pragma unroll
-      for (int i = 0; i < kColumns; i += N) load(value[u] + min(column(i), x.d_v - N), slice<N>(v[u], i));
+      for (int i = 0; i < kColumns; i += N) load(value[u] + min(column(i), a.d_v - N), slice<N>(v[u], i));
     }
 #pragma unroll
     for (int u = 0; u < kAhead<N>; ++u) {
 #pragma unroll
       for (int i = 0; i < kColumns; ++i) score[u] = fmaf(k[u][i], query[i], score[u]);
-      for (int c = width + lane; c < x.d_k; c += lanes)
-        score[u] = fmaf(to_float(key[u][c]), to_float(queries[c]) * x.scale, score[u]);
+      for (int c = width + lane; c < a.d_k; c += lanes)
+        score[u] = fmaf(to_float(key[u][c]), to_float(queries[c]) * a.scale, score[u]);
     }
     for (int offset = lanes / 2; offset > 0; offset /= 2) {
 #pragma unroll
@@ -158,50 +154,33 @@ __global__ void __launch_bounds__(kThreads, 4) attention_cached_kernel(Operands<
     float some[N];
 #pragma unroll
     for (int n = 0; n < N; ++n) some[n] = total == 0 ? 0 : sums[i + n] * inverse;  // no entries: zeros
-    if (column(i) < x.d_v) store(some, x.out + row * x.out_stride + head * x.d_v + column(i));
+    if (column(i) < a.d_v) store(some, x.out + row * a.out_stride + head * a.d_v + column(i));
   }
 }
 
 }  // namespace
 
-void attention_cached(Stream s, DType t, int64_t rows, int heads, int d_k, int d_v, int window, float scale,
-                      const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache,
-                      int64_t v_stride, const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out,
-                      int64_t out_stride) {
+void attention_cached(Stream s, DType t, const AttentionOverCache& a, int64_t rows, const void* q, const void* k_cache,
+                      const void* v_cache, void* out) {
   with_type(t, [&](auto type) {
     using T = decltype(type);
-    const Operands<T> x{rows * heads,
-                        heads,
-                        d_k,
-                        d_v,
-                        window,
-                        scale,
-                        static_cast<const T*>(q),
-                        static_cast<const T*>(k_cache),
-                        static_cast<const T*>(v_cache),
-                        q_stride,
-                        k_stride,
-                        v_stride,
-                        entry_stride,
-                        out_stride,
-                        entry,
-                        length,
-                        static_cast<T*>(out)};
+    const Operands<T> x{rows * a.heads, static_cast<const T*>(q), static_cast<const T*>(k_cache),
+                        static_cast<const T*>(v_cache), static_cast<T*>(out)};
     int lanes = 1;
-    while (lanes < kWarp && lanes * kColumns < std::max(d_k, d_v)) lanes *= 2;
+    while (lanes < kWarp && lanes * kColumns < std::max(a.d_k, a.d_v)) lanes *= 2;
     const int width = lanes * kColumns;
     constexpr int kLoad = 16 / sizeof(T);
     const auto fits = [](int64_t x) { return x % kLoad == 0; };
-    const bool vectors = aligned(q, k_cache, v_cache, out) && fits(d_k) && fits(d_v) && fits(q_stride) &&
-                         fits(k_stride) && fits(v_stride) && fits(out_stride);
+    const bool vectors = aligned(q, k_cache, v_cache, out) && fits(a.d_k) && fits(a.d_v) && fits(a.q_stride) &&
+                         fits(a.k_stride) && fits(a.v_stride) && fits(a.out_stride);
     with_vectors<kLoad>(vectors, [&](auto size) {
       const bool is_many = x.queries >= kMany;
       launch("attention_cached", s,
              {.x = is_many ? divide_up(x.queries, kThreads / lanes) : x.queries,
-              .y = divide_up(d_v, width),
+              .y = divide_up(a.d_v, width),
               .threads = kThreads,
               .shared = is_many ? 0 : kWarps * (width + 2) * sizeof(float)},
-             is_many ? attention_cached_kernel<T, size, true> : attention_cached_kernel<T, size, false>, x, lanes);
+             is_many ? attention_cached_kernel<T, size, true> : attention_cached_kernel<T, size, false>, a, x, lanes);
     });
   });
 }

@@ -93,10 +93,8 @@ int64_t attention_room(int64_t queries, int heads);
 void attention_backward(Stream s, DType t, const Attention& a, int64_t queries, int64_t keys, const void* q,
                         const void* k, const void* v, const float* logsumexp, const void* dout, float* room, void* dq,
                         void* dk, void* dv);
-void attention_cached(Stream s, DType t, int64_t rows, int heads, int d_k, int d_v, int window, float scale,
-                      const void* q, int64_t q_stride, const void* k_cache, int64_t k_stride, const void* v_cache,
-                      int64_t v_stride, const int32_t* entry, int64_t entry_stride, const int32_t* length, void* out,
-                      int64_t out_stride);
+void attention_cached(Stream s, DType t, const AttentionOverCache& a, int64_t rows, const void* q, const void* k_cache,
+                      const void* v_cache, void* out);
 // The composed form's mask and dropout of weights [heads, queries, keys]; see ops/heads.h.
 void mask_segments(Stream s, DType t, int heads, int64_t queries, int64_t keys, int64_t sentences,
                    const int32_t* q_begin, const int32_t* k_begin, KeyMask mask, const void* x, void* y);

@@ -270,55 +270,58 @@ inline void check_results(const Problem& p, const Array& out, const std::vector<
 
 struct CachedProblem {
   CachedProblem(DType t, int heads, int d_k, int d_v, bool aligned = false, int window = 0)
-      : type(t),
-        window(window),
-        heads(heads),
-        d_k(d_k),
-        d_v(d_v),
-        q_stride(heads * d_k + (aligned ? 24 : 2)),
-        k_stride(heads * d_k + (aligned ? 8 : 2)),
-        v_stride(heads * d_v + (aligned ? 16 : 4)),
-        out_stride(v_stride),
-        q(random_array(t, kRows * q_stride, 1)),
-        k(random_array(t, kEntries * k_stride, 2)),
-        v(random_array(t, kEntries * v_stride, 3)),
-        entry(kRows * kEntryStride) {
+      : type(t), entry(kRows * kEntryStride) {
+    a = {.heads = heads,
+         .d_k = d_k,
+         .d_v = d_v,
+         .window = window,
+         .scale = 0.25f,
+         .entry = entry.data(),
+         .entry_stride = kEntryStride,
+         .length = length.data(),
+         .q_stride = heads * d_k + (aligned ? 24 : 2),
+         .k_stride = heads * d_k + (aligned ? 8 : 2),
+         .v_stride = heads * d_v + (aligned ? 16 : 4),
+         .out_stride = heads * d_v + (aligned ? 16 : 4)};
+    q = random_array(t, kRows * a.q_stride, 1);
+    k = random_array(t, kEntries * a.k_stride, 2);
+    v = random_array(t, kEntries * a.v_stride, 3);
     Random random(9);
     for (int32_t& e : entry) e = 1 + static_cast<int32_t>(random.below(kEntries - 1));
     for (Array* x : {&k, &v}) {  // the first entry, which nobody has, holds no numbers
       auto values = x->values();
-      std::fill_n(values.begin(), x == &k ? k_stride : v_stride, std::numeric_limits<double>::quiet_NaN());
+      std::fill_n(values.begin(), x == &k ? a.k_stride : a.v_stride, std::numeric_limits<double>::quiet_NaN());
       *x = Array(t, values);
     }
   }
+  CachedProblem(const CachedProblem&) = delete;
+  CachedProblem& operator=(const CachedProblem&) = delete;
 
   // The result against the reference; no other column was touched.
   void check(const Array& out) const {
-    CHECK(untouched(out, out_stride, heads * d_v));
+    CHECK(untouched(out, a.out_stride, a.heads * a.d_v));
     for (int64_t r = 0; r < kRows; ++r) {
-      for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t h = 0; h < a.heads; ++h) {
         INFO("row " << r << ", head " << h << ", length " << length[r]);
-        const int64_t seen = window == 0 ? length[r] : std::min(length[r], window + 1);
-        Head head{1, seen, d_k, d_v, scale, {}, {}, {}, {}, Reals(seen, 1)};
-        head.q = Problem::columns(q, r, 1, q_stride, h * d_k, d_k);
+        const int64_t seen = a.window == 0 ? length[r] : std::min(length[r], a.window + 1);
+        Head head{1, seen, a.d_k, a.d_v, a.scale, {}, {}, {}, {}, Reals(seen, 1)};
+        head.q = Problem::columns(q, r, 1, a.q_stride, h * a.d_k, a.d_k);
         for (int64_t j = length[r] - seen; j < length[r]; ++j) {
-          const Reals key = Problem::columns(k, entry[r * kEntryStride + j], 1, k_stride, h * d_k, d_k);
-          const Reals value = Problem::columns(v, entry[r * kEntryStride + j], 1, v_stride, h * d_v, d_v);
+          const Reals key = Problem::columns(k, entry[r * kEntryStride + j], 1, a.k_stride, h * a.d_k, a.d_k);
+          const Reals value = Problem::columns(v, entry[r * kEntryStride + j], 1, a.v_stride, h * a.d_v, a.d_v);
           head.k.insert(head.k.end(), key.begin(), key.end());
           head.v.insert(head.v.end(), value.begin(), value.end());
         }
-        check_close(type, forward(head).out, Problem::columns(out, r, 1, out_stride, h * d_v, d_v));
+        check_close(type, forward(head).out, Problem::columns(out, r, 1, a.out_stride, h * a.d_v, a.d_v));
       }
     }
   }
 
   static constexpr int64_t kRows = 13, kEntries = 150, kEntryStride = 205;
   DType type;
-  int window, heads, d_k, d_v;
-  int64_t q_stride, k_stride, v_stride, out_stride;
-  float scale = 0.25f;
-  Array q, k, v;
   std::vector<int32_t> entry, length{3, 0, 1, 200, 16, 15, 17, 100, 4, 63, 8, 2, 31};
+  AttentionOverCache a{};
+  Array q{type, 0}, k{type, 0}, v{type, 0};
 };
 
 }  // namespace nmt::testing

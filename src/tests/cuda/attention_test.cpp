@@ -179,13 +179,14 @@ TEST_CASE("attention over a cache on a device agrees with the float64 reference"
   const auto device = test_device();
   if (device == nullptr) return;
   const auto check = [&](const CachedProblem& p) {
-    INFO("heads " << p.heads << ", d_k " << p.d_k << ", d_v " << p.d_v << ", " << name_of(type));
+    INFO("heads " << p.a.heads << ", d_k " << p.a.d_k << ", d_v " << p.a.d_v << ", " << name_of(type));
     p.check(in_any_order(*device, [&](OnDevice& on) {
-      Array out = filled(type, p.kRows * p.out_stride);
+      Array out = filled(type, p.kRows * p.a.out_stride);
       void* const result = on(out);
-      cuda::attention_cached(on.stream(), type, p.kRows, p.heads, p.d_k, p.d_v, p.window, p.scale, on(p.q), p.q_stride,
-                             on(p.k), p.k_stride, on(p.v), p.v_stride, on(p.entry), p.kEntryStride, on(p.length),
-                             result, p.out_stride);
+      AttentionOverCache a = p.a;
+      a.entry = on(p.entry);
+      a.length = on(p.length);
+      cuda::attention_cached(on.stream(), type, a, p.kRows, on(p.q), on(p.k), on(p.v), result);
       on.read(result, out);
       return out;
     }));
