@@ -38,6 +38,8 @@ struct UnsetAllocator : AlignedAllocator<T> {
   void construct(U*) {}
 };
 
-using AlignedBytes = std::vector<std::byte, UnsetAllocator<std::byte>>;
+template <class T>
+using UnsetVector = std::vector<T, UnsetAllocator<T>>;
+using AlignedBytes = UnsetVector<std::byte>;
 
 }  // namespace nmt

@@ -154,7 +154,7 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
     pool.parallel_for(tiles.tiles() * blocks, 1, [&](int64_t task, int64_t) {
       const int64_t begin = task % blocks * tile_rows, end = std::min(begin + tile_rows, count);
       const int64_t first = task / blocks * tile, last = std::min(first + tile, width);
-      thread_local AlignedVector<float> logits;
+      thread_local UnsetVector<float> logits;
       logits.resize(static_cast<size_t>((end - begin) * (last - first)));
       thread_local cpu::Operand operand;
       operand.assign(packed, end - begin, t, x.at((chunk + begin) * depth));

@@ -32,7 +32,7 @@ struct Range {
 // calls visit(row, first column, their logits) for each row of each tile, a row's columns rising.
 template <class Visit>
 void for_each_logits(const Tensor& x, const cpu::PackedMatrix& weight, Range rows, Range columns, const Visit& visit) {
-  thread_local AlignedVector<float> logits;
+  thread_local UnsetVector<float> logits;
   thread_local cpu::Operand operand;
   operand.assign(weight, rows.end - rows.begin, x.dtype(), x.at(rows.begin * weight.k()));
   const int64_t tile = tile_columns(weight);
@@ -116,7 +116,7 @@ void ProjectTopK::masked(const Launch& l) const {
   const auto& packed = l.runtime.packed(l.in[1], x.dtype(), false);
   const auto* masks = l.in[2].as<uint8_t>();
   l.runtime.pool().parallel_for(rows, kRows, [&](int64_t begin, int64_t end) {
-    thread_local AlignedVector<float> kept;
+    thread_local UnsetVector<float> kept;
     kept.resize(static_cast<size_t>((end - begin) * width));
     const auto kept_of = [&](int64_t r) { return kept.data() + (r - begin) * width; };
     std::vector<int64_t> count(static_cast<size_t>(end - begin));

@@ -104,7 +104,7 @@ namespace {
 // A small dw: each task sums over tokens of its own, and the sums are added up in order.
 void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_t k, const void* dy, const void* x,
                            float* dw) {
-  thread_local AlignedVector<float> sums;  // the caller's
+  thread_local UnsetVector<float> sums;  // the caller's
   const int64_t block_tokens = std::clamp(round_up(m / kTokenTasks, 64), kFewTokens, kTokenBlock);
   const int64_t blocks = divide_up(m, block_tokens), size = n * k;
   sums.resize(static_cast<size_t>(blocks * size));

@@ -75,7 +75,7 @@ class Operand {
   friend void multiply_block(const PackedMatrix&, int64_t, int64_t, const Operand&, int64_t, int64_t, float*);
 
   const void* x_ = nullptr;
-  AlignedVector<uint8_t> bytes_;
+  UnsetVector<uint8_t> bytes_;
   std::vector<RowScale> scales_;
 };
 

@@ -62,7 +62,7 @@ void PackedMatrix::pack_int8(ThreadPool& pool, const float* w, int64_t n, int64_
 }
 
 void quantise_int8(ThreadPool* pool, const PackedMatrix& b, int64_t m, DType tx, const void* x,
-                   AlignedVector<uint8_t>& bytes, std::vector<RowScale>& scales) {
+                   UnsetVector<uint8_t>& bytes, std::vector<RowScale>& scales) {
   const int64_t k = b.k();
   bytes.resize(static_cast<size_t>(m * row_bytes(b)));
   scales.resize(static_cast<size_t>(m));
@@ -76,7 +76,7 @@ void quantise_int8(ThreadPool* pool, const PackedMatrix& b, int64_t m, DType tx,
 void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, const void* x, DType ty, void* y,
                    const Epilogue& e) {
   check(e.held == Held::kNothing, "int8 weights have no gradients");
-  thread_local AlignedVector<uint8_t> bytes;  // the caller's
+  thread_local UnsetVector<uint8_t> bytes;  // the caller's
   thread_local std::vector<RowScale> scales;
   quantise_int8(&pool, b, m, tx, x, bytes, scales);
   const Quantised all{bytes.data(), scales.data()};
