@@ -30,6 +30,18 @@ struct AmxBlocks {
   int64_t lines_at(const AmxPlace& at) const { return std::min(size.line, lines - at.line); }
 };
 
+// A row of a tile becomes elements of y, float32 or the bits of bf16; those of the lanes that there are.
+NMT_AMX [[gnu::always_inline]] inline void store_amx_row(__mmask16 low_lanes, __mmask16 high_lanes, __m512 low,
+                                                         __m512 high, float* y) {
+  _mm512_mask_storeu_ps(y, low_lanes, low);
+  _mm512_mask_storeu_ps(y + avx512::kLanes, high_lanes, high);
+}
+NMT_AMX [[gnu::always_inline]] inline void store_amx_row(__mmask16 low_lanes, __mmask16 high_lanes, __m512 low,
+                                                         __m512 high, uint16_t* y) {
+  const __mmask32 lanes = static_cast<__mmask32>(high_lanes) << avx512::kLanes | low_lanes;
+  _mm512_mask_storeu_epi16(y, lanes, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+
 // Sums of a tile that become elements of y, float32 or the bits of bf16, beside the lines of the next product: some
 // rows beside each.
 template <class Y>
@@ -69,20 +81,11 @@ struct AmxFinish {
     for (int64_t r = begin; r < std::min(rows, end); ++r) {
       Y* const to = y + r * ldy;
       const float* from = sums + r * kAmxColumns;
-      store(
-          lanes, avx512::with_epilogue(e, floor, low_bias, _mm512_load_ps(from), low, to),
+      store_amx_row(
+          low, high, avx512::with_epilogue(e, floor, low_bias, _mm512_load_ps(from), low, to),
           avx512::with_epilogue(e, floor, high_bias, _mm512_load_ps(from + avx512::kLanes), high, to + avx512::kLanes),
           to);
     }
-  }
-
- private:
-  NMT_AMX [[gnu::always_inline]] static void store(__mmask32 lanes, __m512 low, __m512 high, float* y) {
-    _mm512_mask_storeu_ps(y, static_cast<__mmask16>(lanes), low);
-    _mm512_mask_storeu_ps(y + avx512::kLanes, static_cast<__mmask16>(lanes >> avx512::kLanes), high);
-  }
-  NMT_AMX [[gnu::always_inline]] static void store(__mmask32 lanes, __m512 low, __m512 high, uint16_t* y) {
-    _mm512_mask_storeu_epi16(y, lanes, (__m512i)_mm512_cvtne2ps_pbh(high, low));
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backend/cpu/amx.h"
+#include "backend/cpu/amx_blocks.h"
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/panels.h"
@@ -59,32 +60,28 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, 
     for (int v = 0; v < kVectors; ++v) _mm512_store_si512(to + r * kPanel + v * kLanes, sums[r][v]);
 }
 
-// What sums [rows, kColumns] mean becomes the elements of y at row and column.
-template <class Y, int64_t kColumns>
-struct Finish {
-  const ByteProduct& p;
-  const int32_t* sums;
-  int64_t row = 0, rows = 0, column = 0;
+// What sums of a row and 16 columns mean, with the epilogue. NaN stays NaN.
+NMT_VNNI [[gnu::always_inline]] inline __m512 meaning(__m512i sums, const RowScale& row, __m512 scale, __m512 sum,
+                                                      __m512 bias, __m512 floor) {
+  const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_set1_ps(row.step)), scale);
+  return _mm512_max_ps(floor, _mm512_add_ps(_mm512_fmadd_ps(_mm512_set1_ps(row.low), sum, scaled), bias));
+}
 
-  // Those of the rows [begin, end) that there are.
-  NMT_VNNI [[gnu::always_inline]] inline void operator()(int64_t begin, int64_t end) const {
-    const Epilogue e = p.epilogue;
-    const __m512 floor = floor_of(e);
-    for (int64_t first = column; first < std::min(column + kColumns, p.end); first += kLanes) {
-      const __mmask16 lanes = lanes_of(p.end - first);
-      const __m512 scale = load(lanes, p.scale + first), sum = load(lanes, p.sum + first);
-      const __m512 bias = bias_of(e, first - p.begin, lanes);
-      for (int64_t r = begin; r < std::min(rows, end); ++r) {
-        const RowScale& s = p.rows[row + r];
-        const __m512 integers = _mm512_cvtepi32_ps(_mm512_load_si512(sums + r * kColumns + first - column));
-        const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(integers, _mm512_set1_ps(s.step)), scale);
-        const __m512 all = _mm512_fmadd_ps(_mm512_set1_ps(s.low), sum, scaled);
-        Y* const to = static_cast<Y*>(p.y) + (row + r) * p.ldy + first - p.begin;
-        store(lanes, with_epilogue(e, floor, bias, all, lanes, to), to);
-      }
+// What sums [rows, kPanel] mean becomes the elements of y from a row and a column on.
+template <class Y>
+NMT_VNNI void finish(const ByteProduct& p, const int32_t* sums, int64_t row, int64_t rows, int64_t column) {
+  const __m512 floor = floor_of(p.epilogue);
+  for (int64_t first = column; first < std::min(column + kPanel, p.end); first += kLanes) {
+    const __mmask16 lanes = lanes_of(p.end - first);
+    const __m512 scale = load(lanes, p.scale + first), sum = load(lanes, p.sum + first);
+    const __m512 bias = bias_of(p.epilogue, first - p.begin, lanes);
+    for (int64_t r = 0; r < rows; ++r) {
+      const __m512i integers = _mm512_load_si512(sums + r * kPanel + first - column);
+      const __m512 v = meaning(integers, p.rows[row + r], scale, sum, bias, floor);
+      store(lanes, v, static_cast<Y*>(p.y) + (row + r) * p.ldy + first - p.begin);
     }
   }
-};
+}
 
 template <class Y>
 NMT_VNNI void multiply_by_vnni(const ByteProduct& p) {
@@ -100,10 +97,37 @@ NMT_VNNI void multiply_by_vnni(const ByteProduct& p) {
       const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
       kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, row_bytes, divide_up(p.k, kStepBytes), panel,
                                                vector_bytes, step_bytes, sums);
-      Finish<Y, kPanel>{p, sums, row, rows, column}(0, rows);
+      finish<Y>(p, sums, row, rows, column);
     }
   }
 }
+
+// The same of a tile of sums [kAmxRows, kAmxColumns], some rows beside each line of the next product.
+template <class Y>
+struct FinishTile {
+  const ByteProduct& p;
+  const int32_t* sums;
+  int64_t row = 0, rows = 0, column = 0;
+
+  NMT_AMX [[gnu::always_inline]] void operator()(int64_t begin, int64_t end) const {
+    end = std::min(rows, end);
+    if (begin >= end) return;
+    const int64_t next = column + kLanes;
+    const __mmask16 low = lanes_of(p.end - column), high = lanes_of(p.end - next);
+    const __m512 floor = floor_of(p.epilogue);
+    const __m512 low_scale = load(low, p.scale + column), high_scale = load(high, p.scale + next);
+    const __m512 low_sum = load(low, p.sum + column), high_sum = load(high, p.sum + next);
+    const __m512 low_bias = bias_of(p.epilogue, column - p.begin, low),
+                 high_bias = bias_of(p.epilogue, next - p.begin, high);
+    Y* y = static_cast<Y*>(p.y) + (row + begin) * p.ldy + column - p.begin;
+    for (int64_t r = begin; r < end; ++r, y += p.ldy) {
+      const RowScale& scale = p.rows[row + r];
+      const int32_t* from = sums + r * kAmxColumns;
+      store_amx_row(low, high, meaning(_mm512_load_si512(from), scale, low_scale, low_sum, low_bias, floor),
+                    meaning(_mm512_load_si512(from + kLanes), scale, high_scale, high_sum, high_bias, floor), y);
+    }
+  }
+};
 
 // All rows by half a panel, which stays in the nearest cache where it is short enough, then by the next half: B is read
 // from memory once, and all tiles' products together fetch the next half of it.
@@ -117,7 +141,7 @@ NMT_AMX void multiply_by_amx(const ByteProduct& p) {
   const int64_t rows_of_line = divide_up(kAmxRows, lines);
   alignas(kLine) int32_t sums[kAmxRows * kAmxColumns];
   AmxTiles tiles;
-  Finish<Y, kAmxColumns> finish{.p = p, .sums = sums};  // of a tile, beside the next
+  FinishTile<Y> finish{.p = p, .sums = sums};
   for (int64_t half = 0; half < halves; ++half) {
     const std::byte* const columns = b + 2 * half * group_bytes;
     for (int64_t tile = 0; tile < row_tiles; ++tile) {
