@@ -40,6 +40,5 @@ struct UnsetAllocator : AlignedAllocator<T> {
 
 template <class T>
 using UnsetVector = std::vector<T, UnsetAllocator<T>>;
-using AlignedBytes = UnsetVector<std::byte>;
 
 }  // namespace nmt

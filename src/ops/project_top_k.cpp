@@ -21,7 +21,8 @@ constexpr int64_t kRows = 64;  // of a task that sees all of a row's logits, or 
 
 // Columns of a tile, so that the weight's part of it stays in L2.
 int64_t tile_columns(const cpu::PackedMatrix& weight) {
-  return cpu::column_block(weight, std::max<int64_t>(64, kTileWeight * weight.n() / weight.bytes()));
+  return cpu::column_block(weight,
+                           std::max<int64_t>(64, kTileWeight * weight.n() / std::max<int64_t>(1, weight.bytes())));
 }
 
 struct Range {

@@ -73,8 +73,9 @@ NMT_ON_DEVICE_TOO constexpr int32_t cached_keys_seen(int32_t length, int window)
   return window > 0 && length > window ? window + 1 : length;
 }
 
-// The same in a step of decoding: row r of q is one query, whose keys and values are the rows entry[r * entry_stride +
-// j] of their caches, j in [0, length[r]), of which it sees cached_keys_seen(). Of none, out is zero.
+// Attention in a step of decoding, with heads and columns as above: row r of q is one query, whose keys and values are
+// the rows entry[r * entry_stride + j] of their caches, j in [0, length[r]), of which it sees the last
+// cached_keys_seen(). Of none, out is zero.
 struct AttentionOverCache {
   int heads, d_k, d_v, window;
   float scale;

@@ -48,17 +48,18 @@ template <class Y>
 struct AmxFinish {
   const float* sums = nullptr;
   int64_t rows = 0;
-  __mmask32 lanes = 0;
+  __mmask16 low = 0, high = 0;  // lanes of either half of its columns
   Y* y = nullptr;
   int64_t ldy = 0;
   Epilogue epilogue;  // with the tile's bias
 
   // Of p's y, which lies at its row and column.
-  static AmxFinish of(const PanelProduct& p, int64_t row, int64_t column, int64_t rows, const float* sums) {
+  NMT_AMX static AmxFinish of(const PanelProduct& p, int64_t row, int64_t column, int64_t rows, const float* sums) {
     const int64_t left = p.n - column;
     AmxFinish f{.sums = sums,
                 .rows = rows,
-                .lanes = left >= kAmxColumns ? ~__mmask32{0} : (__mmask32{1} << left) - 1,
+                .low = avx512::lanes_of(left),
+                .high = avx512::lanes_of(left - avx512::kLanes),
                 .y = static_cast<Y*>(p.y) + row * p.ldy + column,
                 .ldy = p.ldy,
                 .epilogue = p.epilogue};
@@ -76,7 +77,6 @@ struct AmxFinish {
   NMT_AMX [[gnu::always_inline]] void operator()(int64_t begin, int64_t end) const {
     const Epilogue e = epilogue;
     const __m512 floor = avx512::floor_of(e);
-    const auto low = static_cast<__mmask16>(lanes), high = static_cast<__mmask16>(lanes >> avx512::kLanes);
     const __m512 low_bias = avx512::bias_of(e, 0, low), high_bias = avx512::bias_of(e, avx512::kLanes, high);
     for (int64_t r = begin; r < std::min(rows, end); ++r) {
       Y* const to = y + r * ldy;

@@ -28,9 +28,7 @@ struct Source {
 // ---- operands -----------------------------------------------------------------------------------------------------
 
 NMT_AMX inline __m512i load_line(const Source& x, int64_t r, int64_t line) {
-  const int64_t left = x.width - line * kLineElements;
-  const __mmask32 lanes = left >= kLineElements ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
-  return _mm512_maskz_loadu_epi16(lanes, x.row(r) + line * kLineElements);
+  return _mm512_maskz_loadu_epi16(lanes_of_line(x.width - line * kLineElements), x.row(r) + line * kLineElements);
 }
 
 // The rows of a left operand; those that fill up the last group stay what they are.

@@ -17,19 +17,16 @@ void attention_cached(DType t, const AttentionOverCache& a, int64_t item_begin, 
     using T = decltype(type);
     for (int64_t item = item_begin; item < item_end;) {
       const int64_t row = item / a.heads, head = item % a.heads, count = cached_keys_seen(a.length[row], a.window);
-      const int64_t k_width = round_up(a.d_k), v_width = round_up(a.d_v);
       const FewQueries sizes{std::min<int64_t>(a.heads - head, item_end - item), a.d_k, a.d_v};
       const FewQueries::Arrays arrays = sizes.arrays(count);
-      const T* queries = static_cast<const T*>(q) + row * a.q_stride + head * a.d_k;
-      for (int64_t h = 0; h < sizes.heads; ++h)
-        load_rows(queries + h * a.d_k, a.q_stride, 1, 1, a.d_k, a.scale, arrays.queries + h * k_width);
+      load_rows(static_cast<const T*>(q) + row * a.q_stride + head * a.d_k, a.d_k, sizes.heads, sizes.heads, a.d_k,
+                a.scale, arrays.queries);
       const int32_t* entries = a.entry + row * a.entry_stride + a.length[row] - count;
       attend_to_rows<1>(sizes, 0, RowsByEntry<T>{static_cast<const T*>(k_cache) + head * a.d_k, a.k_stride, entries},
                         RowsByEntry<T>{static_cast<const T*>(v_cache) + head * a.d_v, a.v_stride, entries}, count,
                         arrays);
-      T* results = static_cast<T*>(out) + row * a.out_stride + head * a.d_v;
-      for (int64_t h = 0; h < sizes.heads; ++h)
-        store_rows(arrays.sums + h * v_width, 1, a.d_v, 1.0f, results + h * a.d_v, a.out_stride);
+      store_rows(arrays.sums, sizes.heads, a.d_v, 1.0f, static_cast<T*>(out) + row * a.out_stride + head * a.d_v,
+                 a.d_v);
       item += sizes.heads;
     }
   });

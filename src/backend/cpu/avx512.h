@@ -24,6 +24,11 @@ NMT_AVX512 inline __mmask16 lanes_of(int64_t left) {
   return static_cast<__mmask16>(left >= kLanes ? 0xFFFF : left <= 0 ? 0 : (1 << left) - 1);
 }
 
+// The same of the 32 elements of a line of bf16.
+NMT_AVX512 inline __mmask32 lanes_of_line(int64_t left) {
+  return static_cast<__mmask32>(lanes_of(left - kLanes)) << kLanes | lanes_of(left);
+}
+
 // Elements of a matrix: float32, or the bits of bf16.
 NMT_AVX512 inline __m512 load(__mmask16 lanes, const float* p) { return _mm512_maskz_loadu_ps(lanes, p); }
 NMT_AVX512 inline __m512 from_bf16(__m256i bits) {

@@ -110,7 +110,7 @@ void small_weight_gradient(ThreadPool& pool, DType t, int64_t m, int64_t n, int6
   sums.resize(static_cast<size_t>(blocks * size));
   float* const partial = sums.data();
   pool.parallel_for(blocks, 1, [&](int64_t block, int64_t) {
-    thread_local AlignedBytes packed;
+    thread_local UnsetVector<std::byte> packed;
     const int64_t first = block * block_tokens, tokens = std::min(block_tokens, m - first);
     const auto layout = PackedLayout::of_rows(t, k, tokens);
     packed.resize(static_cast<size_t>(layout.bytes()));
@@ -130,7 +130,7 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
   if (n * k <= kSmallGradient) return small_weight_gradient(pool, t, m, n, k, dy, x, dw);
   // Rows of dw that one task computes: enough tasks for several cores also where n is small; a function of n alone.
   const int64_t rows = n >= 1024 ? 256 : std::max<int64_t>(16, round_up(n / 4, 16));
-  thread_local AlignedBytes packed;  // the caller's
+  thread_local UnsetVector<std::byte> packed;  // the caller's
   for (int64_t first = 0; first < m; first += kTokenBlock) {
     const int64_t tokens = std::min(kTokenBlock, m - first);
     const auto layout = PackedLayout::of_rows(t, k, tokens);

@@ -53,7 +53,7 @@ class PackedMatrix {
   void pack_int8(ThreadPool& pool, const float* w, int64_t n, int64_t k);
 
   PackedLayout layout_;
-  AlignedBytes data_;
+  UnsetVector<std::byte> data_;
   std::vector<float> scales_;  // of columns, then their sums
 };
 

@@ -94,7 +94,7 @@ NMT_AMX [[gnu::always_inline]] inline void transpose_blocks(const __m512i (&rows
 template <bool kWhole>
 NMT_AMX void transpose_line(int64_t rows, int64_t columns, const uint16_t* x, int64_t ldx, std::byte* to) {
   alignas(kLine) __m512i groups[4][8];  // of eight rows
-  const __mmask32 lanes = columns >= kLineElements ? ~__mmask32{0} : (__mmask32{1} << columns) - 1;
+  const __mmask32 lanes = lanes_of_line(columns);
   for (int64_t g = 0; g < 4; ++g, x += 8 * ldx, rows -= 8) {
     __m512i a[8];
 #pragma GCC unroll 8

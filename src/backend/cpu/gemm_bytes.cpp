@@ -60,7 +60,7 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, 
     for (int v = 0; v < kVectors; ++v) _mm512_store_si512(to + r * kPanel + v * kLanes, sums[r][v]);
 }
 
-// What sums of a row and 16 columns mean, with the epilogue. NaN stays NaN.
+// What sums of a row and 16 columns mean, with bias and activation. NaN stays NaN.
 NMT_VNNI [[gnu::always_inline]] inline __m512 meaning(__m512i sums, const RowScale& row, __m512 scale, __m512 sum,
                                                       __m512 bias, __m512 floor) {
   const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_set1_ps(row.step)), scale);
@@ -83,26 +83,8 @@ NMT_VNNI void finish(const ByteProduct& p, const int32_t* sums, int64_t row, int
   }
 }
 
-template <class Y>
-NMT_VNNI void multiply_by_vnni(const ByteProduct& p) {
-  static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
-                                           multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
-  const int64_t row_bytes = bytes_of_row(p.k), panel_bytes = cpu::panel_bytes(DType::kI8, p.k);
-  const ColumnGroups g = groups_of_panel(DType::kI8, p.k);
-  const int64_t vector_bytes = g.offset_of(kLanes), step_bytes = g.step_bytes();
-  alignas(kLine) int32_t sums[kTileRows * kPanel];
-  for (int64_t column = p.begin; column < p.end; column += kPanel) {
-    const std::byte* panel = p.packed + column / kPanel * panel_bytes;
-    for (int64_t row = 0; row < p.m; row += kTileRows) {
-      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
-      kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, row_bytes, divide_up(p.k, kStepBytes), panel,
-                                               vector_bytes, step_bytes, sums);
-      finish<Y>(p, sums, row, rows, column);
-    }
-  }
-}
-
-// The same of a tile of sums [kAmxRows, kAmxColumns], some rows beside each line of the next product.
+// The same of a tile of sums [kAmxRows, kAmxColumns], some rows beside each line of the next product. To bf16 the
+// processor rounds them (as RoundedBf16 in simd-inl.h): below the least normal number they are zero, unlike above.
 template <class Y>
 struct FinishTile {
   const ByteProduct& p;
@@ -128,6 +110,25 @@ struct FinishTile {
     }
   }
 };
+
+template <class Y>
+NMT_VNNI void multiply_by_vnni(const ByteProduct& p) {
+  static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
+                                           multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
+  const int64_t row_bytes = bytes_of_row(p.k), panel_bytes = cpu::panel_bytes(DType::kI8, p.k);
+  const ColumnGroups g = groups_of_panel(DType::kI8, p.k);
+  const int64_t vector_bytes = g.offset_of(kLanes), step_bytes = g.step_bytes();
+  alignas(kLine) int32_t sums[kTileRows * kPanel];
+  for (int64_t column = p.begin; column < p.end; column += kPanel) {
+    const std::byte* panel = p.packed + column / kPanel * panel_bytes;
+    for (int64_t row = 0; row < p.m; row += kTileRows) {
+      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
+      kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, row_bytes, divide_up(p.k, kStepBytes), panel,
+                                               vector_bytes, step_bytes, sums);
+      finish<Y>(p, sums, row, rows, column);
+    }
+  }
+}
 
 // All rows by half a panel, which stays in the nearest cache where it is short enough, then by the next half: B is read
 // from memory once, and all tiles' products together fetch the next half of it.
@@ -189,6 +190,7 @@ void pack_bytes(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byt
 
 void multiply_bytes(const ByteProduct& p) {
   check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
+  check(p.epilogue.held == Held::kNothing, "a product of bytes takes nothing from what y holds");
   const bool by_amx = has_amx() && p.k > 0 && p.m >= kFewestRowsByAmx;
   if (by_amx) return p.ty == DType::kF32 ? multiply_by_amx<float>(p) : multiply_by_amx<uint16_t>(p);
   return p.ty == DType::kF32 ? multiply_by_vnni<float>(p) : multiply_by_vnni<uint16_t>(p);

@@ -32,7 +32,7 @@ struct ByteProduct {
   DType ty;
   void* y;
   int64_t ldy;
-  Epilogue epilogue;
+  Epilogue epilogue;  // held: nothing
 };
 void multiply_bytes(const ByteProduct& p);
 

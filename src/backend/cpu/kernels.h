@@ -9,9 +9,10 @@
 #include "tensor/update.h"
 
 // SIMD kernels (Highway, chosen at run time for AVX2 or AVX-512). Each works on a range of rows or items
-// in the calling thread; ops split the range with ThreadPool::parallel_for in chunks that do not depend on the number
-// of threads, so results never depend on it. Tensors are row-major; `t` is the dtype of activations, kF32 or kBF16; all
-// arithmetic is float32. Statistics, parameters and parameter gradients are float32.
+// in the calling thread; ops split the range with ThreadPool::parallel_for, where anything is added up over a chunk in
+// chunks that do not depend on the number of threads, so results never depend on it. Tensors are row-major; `t` is the
+// dtype of activations, kF32 or kBF16; all arithmetic is float32. Statistics, parameters and parameter gradients are
+// float32.
 namespace nmt::cpu {
 
 struct Rows {

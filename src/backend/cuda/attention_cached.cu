@@ -17,7 +17,7 @@ constexpr int64_t kMany = 8192;
 
 template <class T>
 struct Operands {
-  int64_t queries;  // rows * heads
+  int64_t items;  // rows * heads
   const T *q, *k_cache, *v_cache;
   T* out;
 };
@@ -35,11 +35,11 @@ template <class T, int N, bool kIsMany>
 __global__ void __launch_bounds__(kThreads, 4) attention_cached_kernel(AttentionOverCache a, Operands<T> x, int lanes) {
   const int group = threadIdx.x / lanes, groups = kIsMany ? 1 : kThreads / lanes, lane = threadIdx.x % lanes;
   const int64_t item = kIsMany ? static_cast<int64_t>(blockIdx.x) * (kThreads / lanes) + group : blockIdx.x;
-  const bool exists = item < x.queries;
+  const bool exists = item < x.items;
   const int64_t row = exists ? item / a.heads : 0;
   const int head = exists ? static_cast<int>(item - row * a.heads) : 0;
   const int width = lanes * kColumns;
-  const T* const queries = x.q + row * a.q_stride + head * a.d_k;
+  const T* const q = x.q + row * a.q_stride + head * a.d_k;
   const T* const keys = x.k_cache + head * a.d_k;
   const T* const values = x.v_cache + head * a.d_v;
   const int length = exists ? a.length[row] : 0, entries = cached_keys_seen(length, a.window);
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads, 4) attention_cached_kernel(Attention
 #pragma unroll
   for (int i = 0; i < kColumns; i += N) {
     float some[N] = {};
-    if (place_of(i) < a.d_k) load(queries + place_of(i), some);
+    if (place_of(i) < a.d_k) load(q + place_of(i), some);
 #pragma unroll
     for (int n = 0; n < N; ++n) query[i + n] = some[n] * a.scale;
   }
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads, 4) attention_cached_kernel(Attention
 #pragma unroll
       for (int i = 0; i < kColumns; ++i) score[u] = fmaf(k[u][i], query[i], score[u]);
       for (int c = width + lane; c < a.d_k; c += lanes)
-        score[u] = fmaf(to_float(key[u][c]), to_float(queries[c]) * a.scale, score[u]);
+        score[u] = fmaf(to_float(key[u][c]), to_float(q[c]) * a.scale, score[u]);
     }
     for (int offset = lanes / 2; offset > 0; offset /= 2) {
 #pragma unroll
@@ -170,13 +170,13 @@ void attention_cached(Stream s, DType t, const AttentionOverCache& a, int64_t ro
     while (lanes < kWarp && lanes * kColumns < std::max(a.d_k, a.d_v)) lanes *= 2;
     const int width = lanes * kColumns;
     constexpr int kLoad = 16 / sizeof(T);
-    const auto fits = [](int64_t x) { return x % kLoad == 0; };
+    const auto fits = [](int64_t n) { return n % kLoad == 0; };
     const bool vectors = aligned(q, k_cache, v_cache, out) && fits(a.d_k) && fits(a.d_v) && fits(a.q_stride) &&
                          fits(a.k_stride) && fits(a.v_stride) && fits(a.out_stride);
     with_vectors<kLoad>(vectors, [&](auto size) {
-      const bool is_many = x.queries >= kMany;
+      const bool is_many = x.items >= kMany;
       launch("attention_cached", s,
-             {.x = is_many ? divide_up(x.queries, kThreads / lanes) : x.queries,
+             {.x = is_many ? divide_up(x.items, kThreads / lanes) : x.items,
               .y = divide_up(a.d_v, width),
               .threads = kThreads,
               .shared = is_many ? 0 : kWarps * (width + 2) * sizeof(float)},

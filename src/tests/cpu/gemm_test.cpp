@@ -551,7 +551,7 @@ TEST_CASE("a thread that packs and multiplies opens no others", "[gemm]") {
     const cpu::PackedLayout layout(DType::kF32, kN, kK);
     const std::vector<float> w(kN * kK, 1), x(2 * kK, 1);
     std::vector<float> y(2 * kN);
-    AlignedBytes packed(static_cast<size_t>(layout.bytes()));
+    UnsetVector<std::byte> packed(static_cast<size_t>(layout.bytes()));
     layout.pack(0, kN, DType::kF32, w.data(), 1, kK, packed.data());
     layout.multiply(0, kN, 2, x.data(), packed.data(), DType::kF32, y.data(), kN);
     CHECK(y.back() == kK);
