@@ -18,6 +18,7 @@ average --output avg.safetensors --last 1
 average --output avg.safetensors --model m.safetensors
 average --output avg.safetensors a.safetensors --kind iter
 average --output avg.safetensors --last -1 --model m.safetensors
+average --output avg.safetensors.gz a.safetensors
 
 echo "# weights"
 average --output avg.safetensors a.safetensors b.safetensors --weights 1

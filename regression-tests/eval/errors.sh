@@ -24,6 +24,7 @@ try chrf --reference two --hypothesis nothing
 try ter --reference cut.gz < three
 try ter --reference - < two
 try ter --reference - - --hypothesis two
+try brackets --params - --reference two < two
 try bleu --reference two --tokenize mteval < two
 try bleu --reference two --tokenize moses < two
 try bleu --reference two --language de < two

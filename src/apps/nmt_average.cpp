@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "config/app.h"
 #include "io/average.h"
@@ -37,6 +38,7 @@ struct AverageOptions {
       nmt::require(files.empty(), "give either files or --last, not both");
       nmt::require(!model.empty(), "--last needs --model PREFIX.safetensors");
     }
+    nmt::OptionFiles().writes("output", output);
   }
 };
 

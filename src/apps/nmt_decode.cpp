@@ -174,7 +174,7 @@ std::optional<TreeGrammar> grammar_of(const Models& models, const Vocabularies& 
 }
 
 void report(const LineTranslator::Totals& totals, const char* done, const std::string& input, double seconds) {
-  if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} lines cut in all", input, totals.cut);
+  if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} cuts in all", input, totals.cut);
   log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s", done,
             totals.lines, totals.source_tokens, totals.target_tokens, seconds,
             static_cast<double>(totals.lines) / seconds, static_cast<double>(totals.target_tokens) / seconds);
@@ -244,7 +244,7 @@ void decode(DecodeOptions options, Options& declared) {
       translator.translate(lines, sink);
     if (!attention) continue;
     runtime.profile.enter("attention");
-    attention->write(pairs);
+    advise_on_memory("a smaller --max-length needs less", [&] { attention->write(pairs); });
     pairs.clear();
   }
   if (std::string extra; targets && targets->next(extra))

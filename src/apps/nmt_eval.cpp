@@ -42,14 +42,15 @@ struct EvalOptions {
     options.add("width", width, "Decimals of the score").short_name('w').range(0, 17);
   }
 
-  void validate() const {
+  // files: what else is read.
+  void validate(OptionFiles files = {}) const {
     require(!sentence || (hypotheses.size() == 1 && !confidence && !paired),
             "--sentence scores one system, without --confidence or --paired");
     require(!paired || hypotheses.size() > 1, "--paired needs at least two --hypothesis files, the baseline first");
     require(confidence || paired || (bootstrap_trials == kTrials && seed == kSeed),
             "--bootstrap-trials and --seed work with --confidence or --paired");
     require(!json || !score_only, "--json and --score-only exclude each other");
-    OptionFiles().reads("hypothesis", hypotheses).reads("reference", references);
+    files.reads("hypothesis", hypotheses).reads("reference", references);
   }
 };
 
@@ -161,9 +162,9 @@ std::vector<SentenceBrackets> compare_sentences(const std::string& path, const L
 
 void evaluate_brackets(const BracketOptions& options, const EvalOptions& common) {
   require(common.references.size() == 1, "brackets takes one --reference, not {}", common.references.size());
+  common.validate(OptionFiles().reads("params", options.params));
   const auto parameters = options.params.empty() ? BracketParameters() : BracketParameters::read(options.params);
   if (options.evalb) {
-    common.validate();
     require(common.hypotheses.size() == 1 && !common.sentence && !common.confidence && !common.json &&
                 !common.score_only && common.width == EvalOptions().width,
             "--evalb reports on one system, without --sentence, --confidence, --json, --score-only or --width");

@@ -11,9 +11,15 @@
 #include "base/math.h"
 
 namespace nmt {
+namespace {
+
+constexpr int kMostThreads = 4096;
+
+}  // namespace
 
 Option& declare_threads(Options& options, int& threads, const std::string& help) {
-  return options.add("cpu-threads", threads, help + "; 0: one a core that the program may run on").range(0, 4096);
+  return options.add("cpu-threads", threads, help + "; 0: one a core that the program may run on")
+      .range(0, kMostThreads);
 }
 
 Option& declare_devices(Options& options, std::vector<std::string>& devices) {
@@ -47,7 +53,7 @@ int threads_or_all(int threads) {
 std::optional<int> cores_of_quota(std::istream& limit) {
   int64_t quota = 0, period = 0;
   if (!(limit >> quota >> period) || quota <= 0 || period <= 0) return std::nullopt;
-  return static_cast<int>(std::min<int64_t>(divide_up(quota, period), 4096));
+  return static_cast<int>(std::min<int64_t>(divide_up(quota, period), kMostThreads));
 }
 
 }  // namespace nmt

@@ -52,10 +52,10 @@ class LineTranslator {
   // Of a line without text the empty one has log P 0 here, too.
   void score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink);
 
-  static constexpr int64_t kNamed = 3;  // lines of each kind of warning; others are only counted
+  static constexpr int64_t kNamed = 3;  // cuts that are warned of; others are only counted
   struct Totals {
     int64_t lines = 0, source_tokens = 0, target_tokens = 0;  // without </s>
-    int64_t cut = 0;                                          // lines
+    int64_t cut = 0;                                          // lines, and translations that are given
   };
   const Totals& totals() const { return totals_; }
 

@@ -161,9 +161,12 @@ void Trainer::prepare() {
     user_error("{}: {} (use --restart to begin anew)", files_.state(), error.what());
   }
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
-  log::info("model: {} parameters; {} precision; {}; {} threads; {} kernels, products by {}",
-            with_commas(model_->parameters.size()), name_of(replicas_->first().compute()), replicas_->names(),
-            replicas_->first().pool().size(), cpu::instruction_set(), cpu::products_by());
+  Runtime& first = replicas_->first();
+  log::info("model: {} parameters; {} precision; {}; {} threads{}", with_commas(model_->parameters.size()),
+            name_of(first.compute()), replicas_->names(), first.pool().size(),
+            first.backend()->on_host()
+                ? fmt::format("; {} kernels, products by {}", cpu::instruction_set(), cpu::products_by())
+                : "");
 }
 
 // Taken once: what grew with the batches would be new memory, which is slow, again and again.

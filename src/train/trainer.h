@@ -28,6 +28,7 @@ namespace nmt {
 //   PREFIX.iterN.safetensors        the model at update N (PREFIX.epochN, after epoch N, where saves are by epoch)
 //   PREFIX.best-METRIC.safetensors  the best model by a metric of validation
 //   PREFIX.state                    everything to go on from: written last, so what it says is there
+//   PREFIX.lock                     as long as a training runs
 class Trainer {
  public:
   // `dump`: the options as a configuration file, stored in checkpoints.
