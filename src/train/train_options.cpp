@@ -166,17 +166,27 @@ void TrainOptions::validate() const {
   require(exchange_precision == "f32" || devices.size() > 1,
           "--exchange-precision is for several --devices, which exchange gradients");
   require(!cost || dry_run, "--cost is told by --dry-run: give that too");
-  // Options that would do nothing.
-  const TrainOptions usual_training;
+  require(!dry_run || !dump_plan, "--dry-run and --dump-plan each end the program: give one of them");
+  require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
+  refuse_idle_options();
+  OptionFiles files;
+  files.reads("vocabs", vocabs).reads("train-sets", data.train_sets).reads("valid-sets", valid_sets);
+  if (trains()) files.writes("model", model_path).writes("model", TrainingFiles(model_path).state());
+  files.writes("log", log_file).writes("log-json", log_json).writes("valid-translation-output", valid_output);
+}
+
+// Options that would do nothing.
+void TrainOptions::refuse_idle_options() const {
+  const TrainOptions usual;
   const bool searches = !model.target_trees;  // a parser's search is set by itself
   const std::pair<const char*, bool> of_validation[] = {
-      {"valid-metrics", valid_metrics != usual_training.valid_metrics},
-      {"valid-freq", valid_freq != usual_training.valid_freq},
-      {"valid-batch-words", valid_batch_words != usual_training.valid_batch_words},
+      {"valid-metrics", valid_metrics != usual.valid_metrics},
+      {"valid-freq", valid_freq != usual.valid_freq},
+      {"valid-batch-words", valid_batch_words != usual.valid_batch_words},
       {"early-stopping", early_stopping != 0},
       {"valid-translation-output", !valid_output.empty()}};
-  const std::pair<const char*, bool> of_search[] = {{"beam-size", searches && beam_size != usual_training.beam_size},
-                                                    {"alpha", searches && alpha != usual_training.alpha}};
+  const std::pair<const char*, bool> of_search[] = {{"beam-size", searches && beam_size != usual.beam_size},
+                                                    {"alpha", searches && alpha != usual.alpha}};
   const auto need_valid_sets = [&](const auto& options) {
     for (const auto& [name, is_set] : options)
       require(!is_set || !trains() || !valid_sets.empty(), "--{} needs --valid-sets", name);
@@ -187,19 +197,12 @@ void TrainOptions::validate() const {
     require(!is_set || !trains() || translates(),
             "--{} is for translations: no metric of --valid-metrics needs them, nor does --valid-translation-output",
             name);
-  require(!dry_run || !dump_plan, "--dry-run and --dump-plan each end the program: give one of them");
-  require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
-  OptionFiles files;
-  files.reads("vocabs", vocabs).reads("train-sets", data.train_sets).reads("valid-sets", valid_sets);
-  if (trains()) files.writes("model", model_path).writes("model", TrainingFiles(model_path).state());
-  files.writes("log", log_file).writes("log-json", log_json).writes("valid-translation-output", valid_output);
-  const ModelConfig& usual = usual_training.model;
   const auto has_layer = [&](const char* kind) { return model.encoder_layer == kind || model.decoder_layer == kind; };
-  require(model.train_positions || model.max_positions == usual.max_positions,
+  require(model.train_positions || model.max_positions == usual.model.max_positions,
           "--transformer-max-positions is for --transformer-train-position-embeddings; sinusoids have no end");
-  require(has_layer("convolution") || model.kernel_width == usual.kernel_width,
+  require(has_layer("convolution") || model.kernel_width == usual.model.kernel_width,
           "--transformer-kernel-width is for layers of convolution");
-  require(has_layer("self-attention") || model.attention_window == usual.attention_window,
+  require(has_layer("self-attention") || model.attention_window == usual.model.attention_window,
           "--transformer-attention-window is for self-attention, which no layer has");
   require(lr_scale == 1 || learn_rate == 0,
           "--lr-scale is for the paper's learning rate: leave it out, or give --learn-rate 0");

@@ -64,6 +64,9 @@ struct TrainOptions {
   void apply_task(Options& options);
   // Throws UserError for options that contradict each other.
   void validate() const;
+
+ private:
+  void refuse_idle_options() const;
 };
 
 }  // namespace nmt

@@ -222,15 +222,15 @@ Update Trainer::settle(size_t left) {
     }
     ++s.skipped;
     if (beyond_float16) {
-      log_.event(s.progress, "loss-scale",
-                 fmt::format("update {} skipped: gradients beyond float16; the loss scale is {} now", step.number,
+      log_.event(step.made, "loss-scale",
+                 fmt::format("update {} skipped: gradients beyond float16; the loss scale is {} now", step.made.updates,
                              s.loss_scale.value));
       continue;
     }
     ++s.skipped_in_row;
-    log_.event(s.progress, "warning",
-               fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", step.number, update.loss,
-                           update.norm, s.skipped));
+    log_.event(step.made, "warning",
+               fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", step.made.updates,
+                           update.loss, update.norm, s.skipped));
     if (s.skipped_in_row >= options_.skip_limit) fail("{} updates in a row were skipped", s.skipped_in_row);
   }
   return update;
@@ -446,7 +446,7 @@ void Trainer::train() {
     UpdateRule rule = update_rule(options_, p.updates);
     rule.loss_scale = state_.loss_scale.value;
     replicas_->update(rule);  // the gradients are gone now
-    step.number = p.updates;
+    step.made = p;
     begun_.push_back(step);
     clock();
 

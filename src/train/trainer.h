@@ -42,11 +42,11 @@ class Trainer {
 
  private:
   struct Step {
-    int64_t number = 0;  // of the update, from 1
     int64_t tokens = 0, sentences = 0;
     double wait = 0;  // seconds, for the batches
     Position next;
     bool epoch_ended = false;
+    TrainingProgress made;  // with it
   };
 
   void train();
