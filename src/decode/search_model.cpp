@@ -66,7 +66,8 @@ void SearchModel::add_scores(const PairInput& pairs, std::vector<float>& sums) {
   Leaves leaves(graph, parameters_, false);
   const Expr costs = transformer_.loss(leaves, pairs, &one, 0).output(1);
   graph.run({costs});
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] -= weight_ * graph.data<float>(costs)[i];
+  const float* cost = graph.data<float>(costs);
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] -= weight_ * cost[i];
 }
 
 // Memory for at least so many bytes; what is there stays.
