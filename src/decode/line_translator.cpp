@@ -208,7 +208,12 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
 
 void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens) {
   const int together = static_cast<int>(std::min<size_t>(static_cast<size_t>(limits_.sentences), lines));
-  if (together == 1) throw error;
+  if (together == 1) {
+    throw OutOfMemory(
+        fmt::format("{}, for one line alone: nmt-decode --max-length cuts lines, and a smaller beam needs less",
+                    error.what()),
+        true);
+  }
   limits_.sentences = together / 2;
   limits_.tokens = std::max<int64_t>(std::min(limits_.tokens, tokens) / 2, 1);
   log::warn("{}: from now on not more than {} lines, of {} tokens, are worked on together", error.what(),

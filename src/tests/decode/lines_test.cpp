@@ -9,6 +9,7 @@
 #include "decode/line_translator.h"
 #include "model_fixture.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
 #include "tests/temp_folder.h"
 #include "tests/variable.h"
 #include "text/line_queue.h"
@@ -75,6 +76,9 @@ TEST_CASE("lines that the host's memory does not suffice for together are worked
   calls = 0;
   CHECK_THROWS_AS(translator.translate(lines, [&](int64_t, auto) { fail(); }), OutOfMemory);
   CHECK(calls == fails_at + 1);
+  const auto one = [&] { translator.translate(std::span(lines).first(1), take, [] { throw std::bad_alloc(); }); };
+  CHECK(testing::complaint_of<OutOfMemory>(one) ==
+        "out of memory, for one line alone: nmt-decode --max-length cuts lines, and a smaller beam needs less");
 }
 
 #ifdef NMT_CUDA_EMULATION
