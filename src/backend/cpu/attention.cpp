@@ -104,8 +104,7 @@ void attend_few(const Attention& a, const Item& item, int64_t heads, const T* q,
               x.queries + h * f.queries * round_up(a.d_k));
   }
   attend_to_rows<kQueriesTogether>(f, 0, RowsInOrder<T>{k, a.k_stride}, RowsInOrder<T>{v, a.v_stride}, item.keys, x);
-  for (int64_t h = 0; h < heads; ++h)
-    store_rows(x.sums + h * f.queries * round_up(a.d_v), f.queries, a.d_v, 1.0f, out + h * a.d_v, a.out_stride);
+  store_attended(f, x, out, a.out_stride);
 }
 
 }  // namespace

@@ -25,8 +25,7 @@ void attention_cached(DType t, const AttentionOverCache& a, int64_t item_begin, 
       attend_to_rows<1>(sizes, 0, RowsByEntry<T>{static_cast<const T*>(k_cache) + head * a.d_k, a.k_stride, entries},
                         RowsByEntry<T>{static_cast<const T*>(v_cache) + head * a.d_v, a.v_stride, entries}, count,
                         arrays);
-      store_rows(arrays.sums, sizes.heads, a.d_v, 1.0f, static_cast<T*>(out) + row * a.out_stride + head * a.d_v,
-                 a.d_v);
+      store_attended(sizes, arrays, static_cast<T*>(out) + row * a.out_stride + head * a.d_v, a.out_stride);
       item += sizes.heads;
     }
   });

@@ -87,15 +87,18 @@ HWY_INLINE hn::Vec<hn::Full128<float>> sums_of_lanes(VF a, VF b, VF c, VF e) {
 struct FewQueries {
   int64_t heads, d_k, d_v, queries = 1;
 
-  // [heads, queries] rows, all of whole vectors: scaled queries, the keys' weights, results.
+  // [heads, queries] rows, all of whole vectors: scaled queries, the keys' weights, which add up to their normaliser,
+  // and sums of values.
   struct Arrays {
-    float *queries, *weights, *sums;
+    float *queries, *weights, *normalisers, *sums;
   };
   HWY_INLINE Arrays arrays(int64_t keys) const {
     const int64_t rows = heads * queries;
     Arrays x;
-    cut_scratch(
-        {{&x.queries, rows * round_up(d_k)}, {&x.weights, rows * round_up(keys)}, {&x.sums, rows * round_up(d_v)}});
+    cut_scratch({{&x.queries, rows * round_up(d_k)},
+                 {&x.weights, rows * round_up(keys)},
+                 {&x.normalisers, rows},
+                 {&x.sums, rows * round_up(d_v)}});
     return x;
   }
 };
@@ -128,18 +131,6 @@ HWY_INLINE void scores(const FewQueries& f, int64_t first, const Rows& keys, int
         hn::Store(sums_of_lanes(sums[r][0], sums[r][1], sums[r][2], sums[r][3]), hn::Full128<float>(),
                   x.weights + (h * f.queries + first + r) * padded + j);
     }
-  }
-}
-
-// s becomes softmax(s), with zeros from `length` to whole vectors.
-HWY_INLINE void normalise(float* s, int64_t length) {
-  const DF d;
-  const Normaliser n = normaliser(d, s, length);
-  const auto shift = hn::Set(d, n.shift), inverse = hn::Set(d, 1 / n.sum);
-  for (int64_t j = 0; j < length; j += kLanes) {
-    const auto p = hn::Mul(exp(d, hn::Sub(hn::Load(d, s + j), shift)), inverse);
-    hn::Store(j + kLanes <= length ? p : hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(length - j)), p), d,
-              s + j);
   }
 }
 
@@ -180,12 +171,24 @@ HWY_INLINE void attend_to_rows(const FewQueries& f, int64_t first, const Rows& k
     scores<kTogether>(f, first, keys, length, x);
     for (int64_t h = 0; h < f.heads; ++h)
       for (int64_t row = h * f.queries + first; row < h * f.queries + first + kTogether; ++row) {
-        normalise(x.weights + row * round_up(length), length);
+        float* const weights = x.weights + row * round_up(length);
+        x.normalisers[row] = exponentials<false>(weights, 1, length, round_up(length), nullptr, 0).sum;
         std::fill_n(x.sums + row * round_up(f.d_v), round_up(f.d_v), 0.0f);
       }
     weighted_sums<kTogether>(f, first, values, length, x);
   }
   if constexpr (kTogether > 1) attend_to_rows<kTogether / 2>(f, first, keys, values, length, x);
+}
+
+// What the queries take of the values: row r of out, and of no keys zeros.
+template <class T>
+HWY_INLINE void store_attended(const FewQueries& f, const FewQueries::Arrays& x, T* out, int64_t stride) {
+  for (int64_t h = 0; h < f.heads; ++h)
+    for (int64_t r = 0; r < f.queries; ++r) {
+      const int64_t row = h * f.queries + r;
+      const float factor = x.normalisers[row] == 0 ? 0 : 1 / x.normalisers[row];
+      store_rows(x.sums + row * round_up(f.d_v), 1, f.d_v, factor, out + r * stride + h * f.d_v, stride);
+    }
 }
 
 }  // namespace nmt::cpu::HWY_NAMESPACE
