@@ -278,10 +278,12 @@ class TransposeTile {
 // ---- functions --------------------------------------------------------------------------------------------------
 // e^x with a relative error below 2e-7; below the smallest normal float (x < -87.3) zero, infinity above the largest,
 // exp(0) = 1, NaN stays NaN. x = n ln 2 + r, |r| <= ln 2 / 2; e^r is a minimax polynomial (Remez) of 1 + r q(r).
+// AVX-512 multiplies by 2^n, with infinity above the largest, in one instruction.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp(D d, V x) {
-  const hn::RebindToUnsigned<D> du;
-  const auto magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: the sum's low bits are the rounded integer
+  constexpr bool kScales = HWY_TARGET == HWY_AVX3 && hn::MaxLanes(D()) == 16;
+  if constexpr (kScales) x = hn::Min(hn::Set(d, 89.0f), x);  // in this order NaN stays NaN
+  const auto magic = hn::Set(d, 12582912.0f);                // 1.5 * 2^23: the sum's low bits are the rounded integer
   const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
   const auto n = hn::Sub(shifted, magic);
   const auto high = hn::NegMulAdd(n, hn::Set(d, 0.693147182f), x);
@@ -292,11 +294,16 @@ HWY_INLINE V exp(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  const auto tiny = hn::Lt(x, hn::Set(d, -87.33654f));
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kScales) return V{_mm512_maskz_scalef_ps(static_cast<__mmask16>(~tiny.raw), p.raw, n.raw)};
+#endif
+  const hn::RebindToUnsigned<D> du;
   const auto power = hn::ShiftLeft<23>(hn::BitCast(du, shifted));
   const auto y = hn::BitCast(d, hn::Add(hn::BitCast(du, p), power));
   const auto infinity = hn::Add(x, hn::Set(d, kInfinity));  // or NaN, where y may be any number
   const auto finite = hn::IfThenElse(hn::Le(x, hn::Set(d, 88.72283f)), y, infinity);
-  return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.33654f)), hn::Zero(d), finite);
+  return hn::IfThenElse(tiny, hn::Zero(d), finite);
 }
 
 // ln x, at most 4 units in the last place; x > 0.
