@@ -34,9 +34,18 @@ float threshold_of(const float* logits, int64_t width, int k, float& largest_of_
     }
   for (int64_t g = 0; i < width; ++i, ++g)
     largest[static_cast<size_t>(g)] = std::max(largest[static_cast<size_t>(g)], logits[i]);
-  std::nth_element(largest.begin(), largest.begin() + (k - 1), largest.end(), std::greater<>());
-  largest_of_all = *std::max_element(largest.begin(), largest.begin() + k);
-  return largest[static_cast<size_t>(k - 1)];
+  // The largest, and then k - 1 times the largest of those below.
+  float threshold = kInfinity;
+  for (int below = 0; below < k; ++below) {
+    auto next = hn::Set(d, -kInfinity);
+    for (int64_t g = 0; g < groups; g += N) {
+      const auto v = hn::LoadU(d, largest.data() + g);
+      next = hn::IfThenElse(hn::Lt(v, hn::Set(d, threshold)), hn::Max(next, v), next);
+    }
+    threshold = max_of_lanes(d, next);
+    if (below == 0) largest_of_all = threshold;
+  }
+  return threshold;
 }
 
 int64_t keep_logits(int64_t width, const uint8_t* mask, const float* logits, float* kept) {
