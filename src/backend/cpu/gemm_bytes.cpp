@@ -130,8 +130,8 @@ NMT_VNNI void multiply_by_vnni(const ByteProduct& p) {
   }
 }
 
-// All rows by half a panel, which stays in the nearest cache where it is short enough, then by the next half: B is read
-// from memory once, and all tiles' products together fetch the next half of it.
+// All rows by half a panel, which stays in the nearest cache where it is short enough, then back by the next half: B is
+// read from memory once, and all tiles' products together fetch the next half of it.
 template <class Y>
 NMT_AMX void multiply_by_amx(const ByteProduct& p) {
   const int64_t row_bytes = bytes_of_row(p.k), group_bytes = groups_of_panel(DType::kI8, p.k).bytes(),
@@ -146,7 +146,8 @@ NMT_AMX void multiply_by_amx(const ByteProduct& p) {
   for (int64_t half = 0; half < halves; ++half) {
     const std::byte* const columns = b + 2 * half * group_bytes;
     for (int64_t tile = 0; tile < row_tiles; ++tile) {
-      const int64_t row = tile * kAmxRows, rows = std::min(kAmxRows, p.m - row);
+      const int64_t row = (half % 2 == 0 ? tile : row_tiles - 1 - tile) * kAmxRows,
+                    rows = std::min(kAmxRows, p.m - row);
       const AmxFetch next_b =
           half + 1 < halves ? part_of_groups(columns + 2 * group_bytes, group_bytes, tile, row_tiles) : AmxFetch{};
       tiles.configure(rows);
