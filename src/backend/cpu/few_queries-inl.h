@@ -163,7 +163,7 @@ HWY_INLINE void weighted_sums(const FewQueries& f, int64_t first, const Rows& va
   }
 }
 
-// Attention of the queries from `first` on to keys and values 0 .. length - 1; of no keys: zeros.
+// Weights, normalisers and sums of the queries from `first` on, of keys and values 0 .. length - 1; of no keys: zeros.
 template <int kTogether, class Rows>
 HWY_INLINE void attend_to_rows(const FewQueries& f, int64_t first, const Rows& keys, const Rows& values, int64_t length,
                                const FewQueries::Arrays& x) {
@@ -180,7 +180,7 @@ HWY_INLINE void attend_to_rows(const FewQueries& f, int64_t first, const Rows& k
   if constexpr (kTogether > 1) attend_to_rows<kTogether / 2>(f, first, keys, values, length, x);
 }
 
-// What the queries take of the values: row r of out, and of no keys zeros.
+// Sums over normalisers, which is what attention makes of query r: row r of out. Of no keys: zeros.
 template <class T>
 HWY_INLINE void store_attended(const FewQueries& f, const FewQueries::Arrays& x, T* out, int64_t stride) {
   for (int64_t h = 0; h < f.heads; ++h)
