@@ -110,11 +110,11 @@ std::string tree_text(const std::string& tokens, const std::string& line, bool b
   return brackets ? tree->text() : linearise(*tree);
 }
 
-// source: the line, for trees of its words; else null.
-std::string line_text(const DecodeOptions& options, int64_t number, std::span<const Translation> translations,
-                      const std::string* source) {
+// What is written of a line.
+std::string line_text(const DecodeOptions& options, int64_t number, const std::string& line,
+                      std::span<const Translation> translations) {
   const auto text_of = [&](const Translation& t) {
-    return source != nullptr ? tree_text(t.text, *source, options.trees == "brackets") : t.text;
+    return options.search.trees != nullptr ? tree_text(t.text, line, options.trees == "brackets") : t.text;
   };
   const Translation& best = translations.front();
   if (!options.score_targets.empty()) return fmt::format("{:.6f}\t{:.6f}\n", best.log_probability, best.score);
@@ -218,26 +218,19 @@ void decode(DecodeOptions options, Options& declared) {
   Progress progress(options.quiet || output.is_terminal());  // its lines say how far it is
   const int64_t expected = progress.shown() ? count_lines(options.input) : 0;
   const double start = seconds_now();
-  std::vector<std::string> lines;  // that are translated together
-  int64_t before = 0;              // lines
-  const auto sink = [&](int64_t number, std::span<const Translation> translations) {
-    const bool of_words = options.search.trees != nullptr;
-    output.write(
-        line_text(options, number, translations, of_words ? &lines[static_cast<size_t>(number - before)] : nullptr));
+  const auto sink = [&](int64_t number, const std::string& line, std::span<const Translation> translations) {
+    output.write(line_text(options, number, line, translations));
     output.send();
     if (attention) pairs.push_back(translations.front().ids);
     const double done = static_cast<double>(number + 1), seconds = seconds_now() - start;
     progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,
                   fmt::format("{} lines, {:.1f} lines/s", number + 1, done / seconds));
   };
-  const auto next_lines = [&] {
+  while (true) {
     runtime.profile.enter("input");
-    before += std::ssize(lines);
-    lines = queue.take();
+    const std::vector<std::string> lines = queue.take();
     runtime.profile.enter("text");
-    return !lines.empty();
-  };
-  while (next_lines()) {
+    if (lines.empty()) break;
     if (targets)
       translator.score(lines, next_targets(*targets, lines, input, options.search.trees != nullptr), sink);
     else

@@ -47,7 +47,7 @@ void LineLimits::declare(Options& o) {
                     "than {} KiB, is cut there, with a warning (nmt-train skips such pairs)",
                     Vocab::kLongestLine >> 10))
       .range(1, 1e6);
-  o.group("Batches (no result depends on them, but for rounding on GPUs and without AVX-512)");
+  o.group("Batches (no result depends on them, but for rounding on GPUs, and without AVX-512 in f32)");
   o.add("mini-batch", sentences,
         usual("Sentences translated together", &Usual::sentences) +
             fmt::format(", or as many as have {} and {} hypotheses", kHost.hypotheses, kDevice.hypotheses))
@@ -117,7 +117,8 @@ class LineTranslator::InOrder {
   using Make = std::function<std::vector<Translation>()>;
 
   // What is put before an error is given to the sink.
-  InOrder(size_t lines, Totals& totals, const Sink& sink) : made_(lines), totals_(totals), sink_(sink) {}
+  InOrder(std::span<const std::string> lines, Totals& totals, const Sink& sink)
+      : lines_(lines), made_(lines.size()), totals_(totals), sink_(sink) {}
 
   // make() is called in that thread. Throws what it or the sink has thrown.
   void put(size_t line, Make make) {
@@ -131,11 +132,12 @@ class LineTranslator::InOrder {
   void give(size_t line, std::vector<Translation> translations) {
     made_[line] = std::move(translations);
     for (; next_ < made_.size() && !made_[next_].empty(); ++next_) {
-      sink_(totals_.lines++, made_[next_]);
+      sink_(totals_.lines++, lines_[next_], made_[next_]);
       made_[next_] = {};
     }
   }
 
+  std::span<const std::string> lines_;
   std::vector<std::vector<Translation>> made_;
   size_t next_ = 0;
   Totals& totals_;
@@ -153,7 +155,7 @@ Translation LineTranslator::translation(std::vector<int32_t> source, const Hypot
 
 void LineTranslator::translate(std::span<const std::string> lines, const Sink& sink,
                                const std::function<void()>& meanwhile) {
-  InOrder results(lines.size(), totals_, sink);
+  InOrder results(lines, totals_, sink);
   std::vector<std::vector<int32_t>> ids;
   for (auto& line : encode(source_, lines)) ids.push_back(cut(std::move(line), ids.size(), "source"));
   totals_.source_tokens += tokens_of(ids);
@@ -222,7 +224,7 @@ void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t 
 
 void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink) {
   check(lines.size() == targets.size(), "{} lines with {} translations", lines.size(), targets.size());
-  InOrder results(lines.size(), totals_, sink);
+  InOrder results(lines, totals_, sink);
   auto encoded_sources = encode(source_, lines), encoded_targets = encode(target_, targets);
   std::vector<std::vector<int32_t>> sources, translations;
   for (size_t i = 0; i < lines.size(); ++i) {  // warnings come line by line

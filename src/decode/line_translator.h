@@ -39,13 +39,13 @@ class LineTranslator {
   LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
                  std::string input);
 
-  // Calls sink(number, translations), in another thread, for each line as soon as it and those before it are
+  // Calls sink(number, line, translations), in another thread, for each line as soon as it and those before it are
   // translated; numbers go on from call to call, from 0. Lines are UTF-8; those beyond the limit, or Vocab's, are cut
   // there, with a warning.
   // Throws UserError for a line that is longer than Decoder::longest() then, and what Decoder::translate and the sink
   // throw.
   // meanwhile(), where given, is called whenever a line is translated, in a thread of the search; it may throw, too.
-  using Sink = std::function<void(int64_t number, std::span<const Translation> translations)>;
+  using Sink = std::function<void(int64_t number, const std::string& line, std::span<const Translation> translations)>;
   void translate(std::span<const std::string> lines, const Sink& sink, const std::function<void()>& meanwhile = {});
 
   // The same for given translations (as many as lines): one Translation each, the given text as the vocabulary sees it.

@@ -1,6 +1,5 @@
 // driver RUNS: as many inputs, each an example of the target's that was changed in a few places.
 // driver FILE...: these, as libFuzzer keeps them.
-#include <algorithm>
 #include <cstdio>
 #include <random>
 

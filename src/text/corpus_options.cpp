@@ -1,8 +1,5 @@
 #include "text/corpus_options.h"
 
-#include <algorithm>
-
-#include "base/error.h"
 #include "text/corpus_store.h"
 
 namespace nmt {

@@ -1,7 +1,5 @@
 #include "text/corpus_text.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "text/linear_tree.h"
 #include "text/split_words.h"

@@ -89,7 +89,8 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
   LineTranslator translator(decoder, *source_, *target_, limits, options_.valid_sets[0]);
   std::vector<std::string> translations;
   translator.translate(
-      text_.source, [&](int64_t, auto found) { translations.push_back(found.front().text); }, meanwhile);
+      text_.source, [&](int64_t, const std::string&, auto found) { translations.push_back(found.front().text); },
+      meanwhile);
   return translations;
 }
 

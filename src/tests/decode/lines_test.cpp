@@ -29,7 +29,7 @@ struct Fixture {
                                      LineTranslator::Totals* totals = nullptr) {
     LineTranslator translator(decoder, *vocab, *vocab, limits, "test");
     std::vector<std::string> texts;
-    translator.translate(lines, [&](int64_t number, std::span<const Translation> translations) {
+    translator.translate(lines, [&](int64_t number, const std::string&, std::span<const Translation> translations) {
       REQUIRE(number == static_cast<int64_t>(texts.size()));
       REQUIRE(translations.size() == 1);
       texts.push_back(translations[0].text);
@@ -69,12 +69,12 @@ TEST_CASE("lines that the host's memory does not suffice for together are worked
     if (calls++ == fails_at) throw std::bad_alloc();
   };
   std::vector<std::string> found;
-  const auto take = [&](int64_t, std::span<const Translation> translations) { found.push_back(translations[0].text); };
+  const auto take = [&](int64_t, const std::string&, auto translations) { found.push_back(translations[0].text); };
   translator.translate(lines, take, fail);
   CHECK(found == expected);
   CHECK(calls == static_cast<int>(lines.size()) + 1);
   calls = 0;
-  CHECK_THROWS_AS(translator.translate(lines, [&](int64_t, auto) { fail(); }), OutOfMemory);
+  CHECK_THROWS_AS(translator.translate(lines, [&](int64_t, const std::string&, auto) { fail(); }), OutOfMemory);
   CHECK(calls == fails_at + 1);
   const auto one = [&] { translator.translate(std::span(lines).first(1), take, [] { throw std::bad_alloc(); }); };
   CHECK(testing::complaint_of<OutOfMemory>(one) ==
@@ -93,9 +93,9 @@ TEST_CASE("lines that a device's memory does not suffice for together are worked
   const auto vocab = word_vocab();
   const auto translate = [&](Decoder& by, std::span<const std::string> lines) {
     std::vector<std::string> texts;
-    LineTranslator(by, *vocab, *vocab, {.sentences = 1000}, "test").translate(lines, [&](int64_t, auto translations) {
-      texts.push_back(translations[0].text);
-    });
+    LineTranslator(by, *vocab, *vocab, {.sentences = 1000}, "test")
+        .translate(lines,
+                   [&](int64_t, const std::string&, auto translations) { texts.push_back(translations[0].text); });
     return texts;
   };
   const auto sources = random_sources(40, 2, 4);
@@ -114,7 +114,7 @@ TEST_CASE("lines that a device's memory does not suffice for together are worked
       fmt::format(": from now on not more than 20 lines, of {} tokens, are worked on together", tokens / 2)));
   LineTranslator translator(decoder, *vocab, *vocab, {.sentences = 40}, "test");
   size_t scored = 0;
-  translator.score(lines, lines, [&](int64_t, auto) { ++scored; });
+  translator.score(lines, lines, [&](int64_t, const std::string&, auto) { ++scored; });
   CHECK(scored == lines.size());
 }
 #endif
@@ -153,7 +153,7 @@ TEST_CASE("given translations are scored in order") {
   const std::vector<std::string> targets = {"w2", "w3 w4", "", "w8 w8 w8", ""};
   LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.sentences = 2}, "test");
   std::vector<double> sums;
-  translator.score(lines, targets, [&](int64_t number, std::span<const Translation> t) {
+  translator.score(lines, targets, [&](int64_t number, const std::string&, std::span<const Translation> t) {
     CHECK(number == static_cast<int64_t>(sums.size()));
     CHECK(t[0].text == targets[sums.size()]);
     const auto length = static_cast<double>(f.vocab->encode(targets[sums.size()]).size() + 1);
