@@ -17,7 +17,7 @@ tiny="$tiny --after 4u"
 echo "--- command line"
 fails "no vocabulary" $bare
 fails "vocabulary missing" $bare --vocabs nowhere.spm
-"$NMT_BIN/nmt-vocab" --type bpe --size 300 --train-sets data/train.de --output other.spm 2> /dev/null
+"$NMT_BIN/nmt-vocab" --type bpe --size 290 --train-sets data/train.de --output other.spm 2> /dev/null
 fails "two vocabularies, tied" $bare --vocabs vocab.spm other.spm
 fails "three vocabularies" $bare --vocabs vocab.spm vocab.spm vocab.spm
 fails "vocabulary is text" $bare --vocabs data/train.en

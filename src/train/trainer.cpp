@@ -54,11 +54,11 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   config.target_vocabulary = target_->size();
   config.source_eos = source_->eos_id();
   config.eos = target_->eos_id();
-  config.validate();
   require(!config.tied_embeddings_all || source_ == target_,
           "--tied-embeddings-all needs one vocabulary for both sides, but {} and {} differ: give one, or "
           "--no-tied-embeddings-all",
           v.front(), v.back());
+  config.validate();
   options_.data.target_trees = config.target_trees;
   if (config.target_trees) TreeGrammar(*target_, source_ == target_, v.back());  // fits
   model_ = std::make_unique<Model>(config);
