@@ -15,9 +15,6 @@ namespace {
 
 using json = nlohmann::json;
 
-// Dropout is of the training alone, and may have changed in its course.
-bool is_architecture(const std::string& key) { return !key.starts_with("transformer-dropout"); }
-
 void require_same_config(const ModelFile& first, const ModelFile& other) {
   const auto a = json::parse(first.config()), b = json::parse(other.config());
   const auto value = [](const json& object, const std::string& key) {

@@ -43,6 +43,8 @@ bool is_training_state(std::string_view tensor_name) {
          tensor_name.starts_with(kSmoothedPrefix);
 }
 
+bool is_architecture(std::string_view config_key) { return !config_key.starts_with("transformer-dropout"); }
+
 ModelFile ModelFile::open(const std::string& path) {
   ModelFile model(SafetensorsFile::open(path));
   require_format(path, model.metadata(kFormatKey));

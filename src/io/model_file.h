@@ -30,6 +30,8 @@ inline constexpr int kModelFormat = 1;
 bool is_vocabulary(std::string_view tensor_name);
 // Belongs to the training of a model and not to the model.
 bool is_training_state(std::string_view tensor_name);
+// Whether models whose configurations differ in this key are different functions: dropout is of the training alone.
+bool is_architecture(std::string_view config_key);
 
 class ModelFile {
  public:

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "base/error.h"
+#include "io/model_file.h"
 
 namespace nmt {
 namespace {
@@ -110,11 +111,12 @@ void ModelConfig::validate_for_devices() const {
 }
 
 bool ModelConfig::fits(const ModelConfig& other) const {
-  ModelConfig same = other;
-  same.dropout = dropout;
-  same.dropout_attention = dropout_attention;
-  same.dropout_ffn = dropout_ffn;
-  return same.to_json() == to_json();
+  const auto architecture = [](const ModelConfig& config) {
+    auto json = nlohmann::json::parse(config.to_json());
+    for (auto it = json.begin(); it != json.end();) it = is_architecture(it.key()) ? std::next(it) : json.erase(it);
+    return json;
+  };
+  return architecture(*this) == architecture(other);
 }
 
 std::string ModelConfig::to_json() const {
