@@ -16,7 +16,8 @@
 
 namespace nmt {
 
-// Measures a model on the validation set as nmt-decode and nmt-eval would: its scorer, its translation of lines. The
+// Measures a model on the validation set as nmt-decode and nmt-eval would: its scorer, its translation of lines, but in
+// the training's precision and batches of --valid-batch-words. The
 // references are the target lines with the words whole that the vocabulary's text has in pieces (`@@ `).
 class Validator {
  public:

@@ -13,7 +13,7 @@ namespace {
 std::set<std::string> defined_ops() {
   std::set<std::string> names;
   const auto source = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
-  const std::regex declaration("kName = \"([a-z_]+)\"");
+  const std::regex declaration("kName = \"([^\"]+)\"");
   for (const char* folder : {"graph", "ops"})
     for (const auto& entry : std::filesystem::directory_iterator(source / folder)) {
       if (entry.path().extension() != ".h") continue;
