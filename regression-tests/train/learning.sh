@@ -48,9 +48,22 @@ head -n 50 heart.en > half.en
 head -n 50 heart.de > half.de
 train ${valid//heart./half.} --valid-freq 3u --early-stopping 2 --learn-rate 1e-30 --after 100u --model s.safetensors 2>&1 |
   sed -n 's/.*\(warning: .*\)/\1/p; s/.*\(\[valid\].*perplexity :\) [0-9.]* \(.*\)/\1 \2/p; s/.*\(early stopping: .*\)/\1/p'
+# Other translations of the same sentences are another text.
+tac half.de > turned.de
+train ${valid/heart.en heart.de/half.en turned.de} --valid-freq 3u --early-stopping 2 --learn-rate 1e-30 --after 100u \
+  --model s.safetensors 2>&1 | grep -c "validated on another text"
+
+# No update spans two epochs: five batches in twos.
+train --mini-batch 40 --mini-batch-words 0 --optimizer-delay 2 --after 2e --model d.safetensors 2>&1 |
+  grep -o "finished after .* epochs"
+# Lines of any length are validated as they are.
+for side in en de; do tr '\n' ' ' < heart.$side | sed 's/$/\n/' > long.$side; done
+"$NMT_BIN/nmt-vocab" encode --vocab vocab.spm < long.en | awk '{ print (NF > 1000 ? "long enough" : NF " tokens") }'
+train --valid-sets long.en long.de --valid-metrics bleu --valid-freq 1u --after 1u --model l.safetensors 2>&1 |
+  grep -c "is cut" || true
 
 # With exponential smoothing the smoothed model is measured and saved, and the other one is trained.
-run="$valid --valid-freq 10u --disp-freq 5u --after 30u --learn-rate 0.01"
+run="$valid --valid-freq 10u --save-freq 15u --disp-freq 5u --after 30u --learn-rate 0.01"
 train --exponential-smoothing 0.01 $run --model e.safetensors 2> smooth.log
 train $run --model p.safetensors 2> plain.log
 costs() { sed -n 's/.* : \(Up\. .* Cost [0-9.]*\) .*/\1/p' "$1"; }
@@ -60,4 +73,5 @@ holds "$(measured smooth.log) > $(measured plain.log)" "the smoothed model lags 
 "$NMT_BIN/nmt-decode" --model e.safetensors --score-targets heart.de < heart.en 2> /dev/null | cut -f 1 > scores
 entropy=$(awk -v tokens=$tokens '{ sum -= $1 } END { printf "%.9g", sum / tokens }' scores)
 holds "$(measured smooth.log) / $entropy < 1.001 && $entropy / $(measured smooth.log) < 1.001" "it is the one saved"
+cmp e.best-perplexity.safetensors e.safetensors && cmp e.iter30.safetensors e.safetensors && echo "by every name"
 "$NMT_BIN/nmt-decode" --quiet --model e.state < heart.en 2>&1 || echo "ended with $?"

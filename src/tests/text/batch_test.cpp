@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "tests/catch.h"
@@ -244,6 +245,19 @@ TEST_CASE("the kinds of shuffling differ as they say") {
   const auto all = take_epochs(data, 1, 1);
   CHECK(!windows_in_order(all));
   CHECK(!length_grows(all));
+  // Each epoch has pairs of its own in its first window.
+  BatchStream stream(data.corpus(), data.options, 1);
+  const auto first_window = [&] {
+    std::set<int64_t> pairs;
+    bool is_first = true;
+    for (const auto& [batch, next] : take_epochs(stream, 1)) {
+      if (is_first) pairs.insert(batch.pairs.begin(), batch.pairs.end());
+      is_first = is_first && next.batch != 0;
+    }
+    return pairs;
+  };
+  const auto window = first_window();
+  CHECK(first_window() != window);
   data.options.shuffle = "batches";
   const auto batches = take_epochs(data, 1, 1);
   CHECK(windows_in_order(batches));

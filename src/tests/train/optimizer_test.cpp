@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "tests/catch.h"
 #include "tests/device.h"
+#include "train/loss_scale.h"
 
 using namespace nmt;
 using namespace nmt::testing;
@@ -131,4 +132,28 @@ TEST_CASE("updates follow their definition, on any number of threads and of shar
     // Devices round as they do; the host always as the host.
     CHECK(results.back() == (backend->on_host() ? results.front() : results[std::min<size_t>(3, results.size() - 1)]));
   }
+}
+
+TEST_CASE("the loss scale halves at an overflow and doubles after 2,000 updates without") {
+  LossScale scale;
+  scale.start(true);
+  CHECK(scale.value == 65536);
+  const auto go = [&](int updates) {
+    for (int i = 0; i < updates; ++i) CHECK(!scale.adapt(false));
+  };
+  go(1999);
+  CHECK(scale.adapt(true));
+  CHECK(scale.value == 32768);
+  go(1999);
+  CHECK(scale.value == 32768);
+  go(1);
+  CHECK(scale.value == 65536);
+  go(2000);
+  CHECK(scale.value == 131072);
+  scale.value = 1;
+  CHECK(!scale.adapt(true));
+  CHECK(scale.value == 1);
+  scale.start(false);
+  go(2000);
+  CHECK(scale.value == 1);
 }
