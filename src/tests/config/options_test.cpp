@@ -165,7 +165,7 @@ TEST_CASE("a dump is a config file that gives the same values", "[config]") {
 
 TEST_CASE("text that a config file cannot hold is told, not taken for something else", "[config]") {
   const TempFolder folder;
-  for (const std::string name : {"a#b", "#", " leading", "trailing ", "two\nlines", "\ttab"}) {
+  for (const std::string name : {"a#b", "#", " leading", "trailing ", "two\nlines", "\ttab", "return\r"}) {
     INFO(name);
     Declared written;
     written.name = name;

@@ -164,6 +164,8 @@ TEST_CASE("given translations are scored in order") {
   CHECK(sums[1] < 0);
   CHECK(sums[2] < 0);
   CHECK(sums[4] == 0);  // as where it is translated
+  CHECK(translator.totals().source_tokens == 7);
+  CHECK(translator.totals().target_tokens == 6);
   const std::vector<IdPair> pair = {{{8, 9, 1}, {8, 8, 8, 1}}};
   const auto scores = f.decoder.score(pair)[0];
   CHECK(sums[3] == Approx(std::accumulate(scores.begin(), scores.end(), 0.0)).epsilon(1e-5));

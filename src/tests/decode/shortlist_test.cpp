@@ -118,6 +118,18 @@ TEST_CASE("A dictionary is found in any order, with words that have no source, b
   }
 }
 
+TEST_CASE("All of many pairs are learned from") {
+  const auto source = words("s", 5), target = words("t", 5);
+  Pairs pairs;
+  for (int i = 0; i < 1 << 16; ++i) pairs.add({2}, {3});  // as many as are read at a time
+  pairs.add({4}, {2});
+  pairs.store.finish();
+  ThreadPool pool(2);
+  const auto shortlist = train_shortlist(pairs.store, *source, *target, {.frequent = 0}, pool);
+  CHECK(likely(shortlist, 2) == Ids{3});
+  CHECK(likely(shortlist, 4) == Ids{2});
+}
+
 TEST_CASE("Candidates are the union of the lists") {
   constexpr int kSource = 70, kTarget = 1000;
   Random random(6);
