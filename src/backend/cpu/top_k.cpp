@@ -34,16 +34,15 @@ float threshold_of(const float* logits, int64_t width, int k, float& largest_of_
     }
   for (int64_t g = 0; i < width; ++i, ++g)
     largest[static_cast<size_t>(g)] = std::max(largest[static_cast<size_t>(g)], logits[i]);
-  // The largest, and then k - 1 times the largest of those below.
-  float threshold = kInfinity;
-  for (int below = 0; below < k; ++below) {
+  largest_of_all = max(d, largest.data(), groups);
+  float threshold = largest_of_all;
+  for (int rank = 1; rank < k; ++rank) {  // the largest of those below
     auto next = hn::Set(d, -kInfinity);
     for (int64_t g = 0; g < groups; g += N) {
       const auto v = hn::LoadU(d, largest.data() + g);
       next = hn::IfThenElse(hn::Lt(v, hn::Set(d, threshold)), hn::Max(next, v), next);
     }
     threshold = max_of_lanes(d, next);
-    if (below == 0) largest_of_all = threshold;
   }
   return threshold;
 }
