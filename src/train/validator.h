@@ -17,8 +17,8 @@
 namespace nmt {
 
 // Measures a model on the validation set as nmt-decode and nmt-eval would: its scorer, its translation of lines, but in
-// the training's precision and batches of --valid-batch-words. The
-// references are the target lines with the words whole that the vocabulary's text has in pieces (`@@ `).
+// the training's precision and batches of --valid-batch-words. The references are the target lines with the words whole
+// that the vocabulary's text has in pieces (`@@ `).
 class Validator {
  public:
   // Reads the validation set. Throws UserError where it cannot be read or its files differ in their number of lines,
