@@ -1,5 +1,6 @@
 #include "io/mapped_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,22 @@
 #include "base/error.h"
 
 namespace nmt {
+namespace {
+
+struct Pages {
+  uintptr_t begin, end;
+};
+
+Pages pages_of(std::span<const std::byte> part) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(part.data());
+  return {begin / page * page, (begin + part.size() + page - 1) / page * page};
+}
+
+void give_back(uintptr_t begin, uintptr_t end) {
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
@@ -37,20 +54,37 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), copies_(std::move(other.copies_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(copies_, other.copies_);
   return *this;
 }
 
-void MappedFile::release(std::span<const std::byte> part) const {
-  if (part.empty()) return;
-  // The border pages may hold neighbours' bytes: they are clean, so nothing is lost.
+void MappedFile::copy(std::span<const std::byte> part) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto [begin, end] = pages_of(part);
+  for (uintptr_t at = begin; at < end; at += page) {
+    auto* const byte = reinterpret_cast<volatile char*>(at);
+    *byte = *byte;  // writing makes the copy
+  }
+  copies_[begin] = std::max(copies_[begin], end);
+}
+
+void MappedFile::release(std::span<const std::byte> part) const {
+  // A page that is touched can bring in all of the large page of the file cache that it is in (Linux 6.18), so those
+  // around it, too.
+  constexpr uintptr_t kLargePage = 2 << 20;
+  const Pages all = pages_of(bytes_), touched = pages_of(part);
+  uintptr_t begin = std::max(all.begin + kLargePage, touched.begin) - kLargePage;
+  const uintptr_t end = std::min(all.end, touched.end + kLargePage);
+  for (auto copy = copies_.begin(); copy != copies_.end() && copy->first < end; ++copy) {
+    give_back(begin, copy->first);
+    begin = std::max(begin, copy->second);
+  }
+  give_back(begin, end);
 }
 
 }  // namespace nmt

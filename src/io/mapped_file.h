@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 
@@ -18,11 +20,15 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Gives the pages of a part back to the system; they are read again if touched again.
+  // Makes the pages of a part copies of this process's own: reading them does not map others of the file.
+  void copy(std::span<const std::byte> part);
+  // Gives the pages of a part and those near it back to the system, except copies; they are read again if touched
+  // again.
   void release(std::span<const std::byte> part) const;
 
  private:
   std::span<const std::byte> bytes_;
+  std::map<uintptr_t, uintptr_t> copies_;  // begin and end
 };
 
 }  // namespace nmt

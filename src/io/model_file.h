@@ -42,6 +42,7 @@ class ModelFile {
 
   const std::string& path() const { return file_.path(); }
   const SafetensorsFile& file() const { return file_; }
+  SafetensorsFile& file() { return file_; }
   const std::string& config() const { return *metadata(kConfigKey); }
   const std::string* metadata(std::string_view key) const { return file_.metadata(key); }
 

@@ -11,7 +11,7 @@ std::span<T> part(std::span<T> buffer, const Parameters::Entry& e) {
 }
 
 // The file's parameters where they stand there one after another as in memory, checked; else nothing.
-std::span<float> in_place(const ModelFile& file, const Parameters& parameters) {
+std::span<float> in_place(ModelFile& file, const Parameters& parameters) {
   const float* first = nullptr;
   for (const auto& e : parameters.entries()) {
     const TensorInfo& tensor = file.parameter(e.name, e.shape);
@@ -22,7 +22,11 @@ std::span<float> in_place(const ModelFile& file, const Parameters& parameters) {
   for (const auto& e : parameters.entries()) {
     const TensorInfo& tensor = file.parameter(e.name, e.shape);
     require_finite(file.path(), tensor, tensor.data);
-    file.file().release(tensor.data);
+    // Vectors are used as they are and lie between matrices, which are packed and then released.
+    if (tensor.shape.rank() == 1)
+      file.file().copy(tensor.data);
+    else
+      file.file().release(tensor.data);
   }
   return {const_cast<float*>(first), static_cast<size_t>(parameters.size())};  // see MappedFile
 }
