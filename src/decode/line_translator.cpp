@@ -33,7 +33,7 @@ std::vector<Translation> nothing() { return {{"", 0, 0}}; }
 struct Usual {
   int sentences, hypotheses, words, lines;
 };
-constexpr Usual kHost{96, 384, 1500, 1000}, kDevice{1024, 4096, 40000, 10000};
+constexpr Usual kHost{96, 256, 2000, 1000}, kDevice{1024, 4096, 40000, 10000};
 
 }  // namespace
 
