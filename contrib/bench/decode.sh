@@ -4,7 +4,8 @@
 #   decode.sh MODEL SOURCE f32|bf16|int8 [ROUNDS]     MODEL: an nmt model with a shared SentencePiece vocabulary
 # The peer computes in float32 beside f32, in int8 beside bf16 and int8; with THREADS batches at a time on one thread each
 # (2x1) or one on all (1x2): the faster counts. BATCH=1 hands over a sentence when the one before is translated, and reports
-# median and 99th percentile of a sentence's time. With SHORTLIST=FILE both look for what it names alone. 5 rounds unless given.
+# median and 99th percentile of a sentence's time. With SHORTLIST=FILE both look for what it names alone. With EXTRA=N
+# translations have at most N tokens more than their sources, in CTranslate2 than the longest. 5 rounds unless given.
 # NMT_BIN: folder of the executables; PYTHON: a python with ctranslate2, sentencepiece and numpy; THREADS: 2, BEAM: 4 unless given.
 here=$(dirname "$0")
 . "$here/common.sh"
@@ -24,6 +25,7 @@ elif [ "$threads" -gt 1 ]; then
   peers+=("CTranslate2-${threads}x1")
 fi
 shortlist=(${SHORTLIST:+--shortlist "$SHORTLIST"})
+options+=(${EXTRA:+--max-length-extra "$EXTRA"})
 "$python" "$here/../convert/to_ctranslate2.py" "$model" "$work/folder" "${shortlist[@]}" >&2
 
 measure() {  # nmt or CTranslate2-WORKERSxTHREADS

@@ -19,7 +19,7 @@ import time
 
 import sentencepiece
 
-LONGEST = 512  # tokens that CTranslate2 writes
+LONGEST = 512  # tokens that CTranslate2 writes, unless --max-length-extra says
 
 
 class Nmt:
@@ -33,6 +33,8 @@ class Nmt:
             command += ["--maxi-batch", 1]
         if args.shortlist:
             command += ["--shortlist", args.shortlist]
+        if args.max_length_extra is not None:
+            command += ["--max-length-extra", args.max_length_extra]
         self.process = subprocess.Popen(map(str, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def write(self, lines):
@@ -63,14 +65,16 @@ class CTranslate2:
 
         workers, threads = args.threads
         self.vocab, self.beam, self.use_vmap = vocab, args.beam, bool(args.shortlist)
-        self.source_tokens = args.source_tokens
+        self.source_tokens, self.extra = args.source_tokens, args.max_length_extra
         self.translator = ctranslate2.Translator(
             args.folder, device=args.device, compute_type=args.precision, inter_threads=workers, intra_threads=threads)
 
     def translate(self, lines):
+        sources = self.vocab.encode(lines, out_type=str)
+        longest = LONGEST if self.extra is None else max(map(len, sources)) + self.extra
         results = self.translator.translate_batch(
-            self.vocab.encode(lines, out_type=str), beam_size=self.beam, length_penalty=0, max_batch_size=self.source_tokens,
-            batch_type="tokens", min_decoding_length=0, max_decoding_length=LONGEST, use_vmap=self.use_vmap)
+            sources, beam_size=self.beam, length_penalty=0, max_batch_size=self.source_tokens,
+            batch_type="tokens", min_decoding_length=0, max_decoding_length=longest, use_vmap=self.use_vmap)
         return self.vocab.decode([result.hypotheses[0] for result in results])
 
     def finish(self):
@@ -103,6 +107,8 @@ def main():
                         help="batches at a time x threads on each; nmt works on one with all of them")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: the first GPU")
     parser.add_argument("--source-tokens", type=int, default=1024, help="of a batch of CTranslate2")
+    parser.add_argument("--max-length-extra", type=int,
+                        help="tokens of a translation beyond its source; in CTranslate2 beyond the longest source")
     parser.add_argument("--one-at-a-time", action="store_true", help="hand over a sentence when the one before is translated")
     args = parser.parse_args()
     lines = pathlib.Path(args.source).read_text(encoding="utf-8").removesuffix("\n").split("\n")
