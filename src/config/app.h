@@ -25,7 +25,8 @@ class App {
   void prepare(std::function<void()> fill) { prepare_ = std::move(fill); }
 
   // Parses, runs the chosen body. Exit codes: 0 done; 2 UserError, wrong usage or too little memory; 1 any other
-  // exception; each with one line `NAME: error: what`. A body that ends by a signal throws Exit.
+  // exception; each with one line `NAME: error: what`. A body that ends by a signal throws Exit. A mapped file that
+  // somebody cuts short ends the program by SIGBUS, after a line that says so.
   int main(int argc, char** argv);
 
  private:

@@ -37,6 +37,7 @@ AttentionOutput::AttentionOutput(const AttentionOptions& options, const Scorer& 
   require(scorer.transformer->config().attention != "additive",
           "--attention and --alignment need attention by products; additive attention (--transformer-attention) keeps "
           "no weights");
+  if (own_) own_->weights().on_packed = runtime.weights().on_packed;
   if (!options.alignment.empty()) {
     options.rule.check_model(scorer.transformer->config());
     alignment_.emplace(options.alignment);

@@ -40,7 +40,7 @@ MappedFile::MappedFile(const std::string& path) {
   const bool regular = known && S_ISREG(status.st_mode);
   void* address = MAP_FAILED;
   const auto size = regular ? static_cast<size_t>(status.st_size) : 0;
-  if (size > 0) address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
+  if (size > 0) address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   const int reason = errno;
   ::close(descriptor);
   require(!known || !S_ISDIR(status.st_mode), "{} is a folder, not a file", path);
@@ -66,10 +66,12 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 void MappedFile::copy(std::span<const std::byte> part) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto [begin, end] = pages_of(part);
+  if (::mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE) != 0) return;
   for (uintptr_t at = begin; at < end; at += page) {
     auto* const byte = reinterpret_cast<volatile char*>(at);
     *byte = *byte;  // writing makes the copy
   }
+  ::mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ);
   copies_[begin] = std::max(copies_[begin], end);
 }
 

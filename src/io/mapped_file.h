@@ -8,9 +8,8 @@
 
 namespace nmt {
 
-// A whole regular file in memory, by mmap: pages are read where they are touched, and what is written to them stays
-// private to this process. Replacing the file by rename or removing it leaves the mapping intact; nobody may shorten it
-// in place.
+// A whole regular file in memory, by mmap: pages are read where they are touched. Replacing the file by rename or
+// removing it leaves the mapping intact; nobody may shorten it in place.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);  // throws UserError where the file cannot be read
@@ -20,7 +19,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Makes the pages of a part copies of this process's own: reading them does not map others of the file.
+  // Makes the pages of a part copies of this process's own, if the system allows it: reading them does not map others
+  // of the file.
   void copy(std::span<const std::byte> part);
   // Gives the pages of a part and those near it back to the system, except copies; they are read again if touched
   // again.

@@ -51,7 +51,7 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return content_.tensors; }
   const TensorInfo* find(std::string_view name) const;  // null where there is none
 
-  // See MappedFile; release keeps memory small where a file is read once from end to end.
+  // See MappedFile.
   void copy(std::span<const std::byte> data) { mapping_.copy(data); }
   void release(std::span<const std::byte> data) const { mapping_.release(data); }
 

@@ -10,8 +10,9 @@ std::span<T> part(std::span<T> buffer, const Parameters::Entry& e) {
   return buffer.subspan(static_cast<size_t>(e.offset), static_cast<size_t>(e.shape.elements()));
 }
 
-// The file's parameters where they stand there one after another as in memory, checked; else nothing.
-std::span<float> in_place(ModelFile& file, const Parameters& parameters) {
+// The file's parameters where they stand there one after another as in memory, checked; else nothing. used_here: not by
+// a device alone.
+std::span<float> in_place(ModelFile& file, const Parameters& parameters, bool used_here) {
   const float* first = nullptr;
   for (const auto& e : parameters.entries()) {
     const TensorInfo& tensor = file.parameter(e.name, e.shape);
@@ -22,8 +23,8 @@ std::span<float> in_place(ModelFile& file, const Parameters& parameters) {
   for (const auto& e : parameters.entries()) {
     const TensorInfo& tensor = file.parameter(e.name, e.shape);
     require_finite(file.path(), tensor, tensor.data);
-    // Vectors are used as they are and lie between matrices, which are packed and then released.
-    if (tensor.shape.rank() == 1)
+    // Vectors are used as they are and lie between matrices, most of which are packed and then released.
+    if (used_here && tensor.shape.rank() == 1)
       file.file().copy(tensor.data);
     else
       file.file().release(tensor.data);
@@ -48,9 +49,10 @@ std::unique_ptr<Model> Model::load(const std::string& path, const std::shared_pt
     model->target_vocabulary = file.target_vocabulary();
     model->shared_vocabulary = file.shared_vocabulary();
   }
-  if (const auto values = in_place(file, model->parameters); !values.empty()) {
+  if (const auto values = in_place(file, model->parameters, backend->on_host()); !values.empty()) {
     model->parameters.borrow(values, backend);
     model->file = std::move(file);
+    if (!backend->on_host()) model->release(values);  // a device has its own
   } else {
     model->parameters.allocate(false, backend);
     model->read_tensors(file, "", model->parameters.values());

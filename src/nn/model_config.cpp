@@ -1,5 +1,8 @@
 #include "nn/model_config.h"
 
+#include <set>
+#include <string_view>
+
 #include <nlohmann/json.hpp>
 
 #include "backend/cuda/kernels.h"
@@ -138,7 +141,9 @@ ModelConfig ModelConfig::from_json(const std::string& text, const std::string& f
   ModelConfig config;
   Options options;
   config.declare(options);
+  std::set<std::string_view> known;
   const auto read = [&]<class T>(const char* name, T& value) {
+    known.insert(name);
     const auto found = json.find(name);
     const bool fits = std::is_same_v<T, bool>     ? found->is_boolean()
                       : std::is_same_v<T, int>    ? found->is_number_integer() && *found >= 0 && *found <= (1 << 30)
@@ -154,6 +159,10 @@ ModelConfig ModelConfig::from_json(const std::string& text, const std::string& f
   visit_later(config, [&](const char* name, auto& value) {
     if (json.contains(name)) read(name, value);
   });
+  for (const auto& [name, value] : json.items())
+    require(known.contains(name) || !is_architecture(name),
+            "{}: the model's configuration has '{}', which this nmt does not know: a newer one made the model", file,
+            printable(name));
   try {
     for (auto& option : options.all()) option.set(option.get());  // held to the ranges and choices of the options
     config.validate();

@@ -277,23 +277,18 @@ void Trainer::validate() {
   };
   std::map<std::string, double> measured;
   replicas_->download();
-  const auto served = served_values();
-  std::vector<float> trained;  // put back afterwards
-  if (!moments_->smoothed.empty()) {
-    const auto values = model_->parameters.values();
-    trained.assign(values.begin(), values.end());
-    std::ranges::copy(served, values.begin());
+  const auto exchange_with_smoothed = [&] {
+    if (moments_->smoothed.empty()) return;
+    std::ranges::swap_ranges(model_->parameters.values(), moments_->smoothed);
     replicas_->upload_values();
-  }
+  };
+  exchange_with_smoothed();
   try {
     measured = validator_->measure(replicas_->first(), *model_, state_.progress.updates, stop);
     state_.validation_due = false;
   } catch (const Stopped&) {
   }
-  if (!trained.empty()) {
-    std::ranges::copy(trained, model_->parameters.values().begin());
-    replicas_->upload_values();
-  }
+  exchange_with_smoothed();
   if (state_.validation_due) return;
   for (const auto& metric : options_.valid_metrics) {
     const double value = measured.at(metric);
@@ -304,7 +299,7 @@ void Trainer::validate() {
     stalled = better ? 0 : stalled + 1;
     if (better) {
       state_.best[metric] = value;
-      model_->save(files_.best(metric), served);
+      model_->save(files_.best(metric), served_values());
     }
     log_.validation(state_.progress, metric, value, stalled);
   }

@@ -115,6 +115,13 @@ TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
       CHECK_FALSE(complaint(json.dump()).empty());
     }
   }
+  auto newer = good;
+  newer["transformer-attention-sinks"] = 4;
+  CHECK(complaint(newer.dump()).find("has 'transformer-attention-sinks', which this nmt does not know") !=
+        std::string::npos);
+  newer.erase("transformer-attention-sinks");
+  newer["transformer-dropout-embeddings"] = 0.1;  // changes no translation
+  CHECK(complaint(newer.dump()).empty());
   // Each value is a number of the right kind, but not one that a model can have.
   for (const auto& [key, value] :
        std::vector<std::pair<std::string, nlohmann::json>>{{"dim-emb", 0},
