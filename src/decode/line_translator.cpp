@@ -65,7 +65,8 @@ int LineLimits::lines_ahead(bool on_host) const { return lines > 0 ? lines : (on
 SearchLimits LineLimits::at_a_time(bool on_host, int beam) const {
   const Usual& usual = on_host ? kHost : kDevice;
   return {.sentences = sentences > 0 ? sentences : std::clamp(usual.hypotheses / beam, 1, usual.sentences),
-          .tokens = words > 0 ? words : usual.words};
+          .tokens = words > 0 ? words : usual.words,
+          .apart = on_host};
 }
 
 LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
@@ -210,6 +211,11 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
 
 void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens) {
   const int together = static_cast<int>(std::min<size_t>(static_cast<size_t>(limits_.sentences), lines));
+  if (together == 1 && lines > 1 && limits_.apart && decoder_.runtime().pool().size() > 1) {
+    limits_.apart = false;
+    log::warn("{}: from now on all threads work on one line together", error.what());
+    return;
+  }
   if (together == 1) {
     throw OutOfMemory(
         fmt::format("{}, for one line alone: nmt-decode --max-length cuts lines, and a smaller beam needs less",

@@ -60,8 +60,8 @@ class LineTranslator {
   const Totals& totals() const { return totals_; }
 
  private:
-  // Halves the limits, after `error` in work on so many lines and source tokens. Where that was one line, throws it
-  // with what needs less.
+  // Halves the limits, after `error` in work on so many lines and source tokens; of one line a thread, has the threads
+  // work on one together. Where that was one line alone, throws it with what needs less.
   void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens);
   std::vector<Vocab::LineIds> encode(const Vocab& vocab, std::span<const std::string> lines) const;
   // What the limits leave of the number-th of the lines at hand, with a warning where it is less; UserError where the

@@ -106,11 +106,10 @@ Expr SearchModel::project_allowed(Expr state, Expr matrix, const Sentences& sent
     runtime_.forget(allowed_rows_.data());
     const size_t elements = static_cast<size_t>(count) * width;
     if (allowed_rows_.size() < elements) allowed_rows_ = FloatBuffer(runtime_.backend(), elements);
-    const auto* place = static_cast<const float*>(state.graph().place(matrix));
-    const float* rows = parameters_.values().data() + (place - parameters_.value_buffer().data());
+    const std::span<const float> rows = parameters_.values(parameters_.entry(transformer_.output_name()));
     const std::span<float> to = allowed_rows_.host();
     for (size_t i = 0; i < ids.size(); ++i)
-      std::copy_n(rows + static_cast<size_t>(ids[i]) * width, width, to.data() + i * width);
+      std::ranges::copy(rows.subspan(static_cast<size_t>(ids[i]) * width, width), to.data() + i * width);
     std::fill(to.begin() + static_cast<std::ptrdiff_t>(ids.size() * width), to.end(), 0.f);
     allowed_rows_.upload();
     allowed_ids_.assign(ids.begin(), ids.end());

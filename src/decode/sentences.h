@@ -16,10 +16,11 @@
 
 namespace nmt {
 
-// How much is worked on together. Results depend on it as far as Decoder says: hardly, or not at all.
+// How much a search works on together. Results depend on it as far as Decoder says: hardly, or not at all.
 struct SearchLimits {
   int64_t sentences = 64;
   int64_t tokens = 4000;  // of sources; a longer sentence is alone
+  bool apart = true;      // the host's threads may search apart, each so much; else all together
 };
 
 // done(index of a source, its translations, best first): called as soon as it is translated.

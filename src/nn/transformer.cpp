@@ -48,9 +48,7 @@ const std::vector<float>& sinusoids(int64_t rows, int d_model) {
   return table;
 }
 
-Expr Transformer::output_matrix(Leaves& p) const {
-  return p[config_.tied_embeddings ? table_name(false) : "output.weight"];
-}
+Expr Transformer::output_matrix(Leaves& p) const { return p[output_name()]; }
 
 // A vector for each position (section 3.5): sinusoids, or learned ones.
 Expr Transformer::encodings(Leaves& p, bool source, int64_t longest) const {

@@ -68,6 +68,7 @@ class Transformer {
   std::vector<Expr> source_keys_values(Leaves& p, Expr encoded) const;
   // [vocabulary, d_model]: its product with the decoder's output gives the logits (section 3.4).
   Expr output_matrix(Leaves& p) const;
+  const char* output_name() const;  // of that parameter
 
  private:
   Expr embed(Leaves& p, bool source, Expr ids, Expr positions, int64_t longest) const;

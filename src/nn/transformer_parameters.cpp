@@ -15,6 +15,8 @@ const char* Transformer::table_name(bool source) const {
   return source ? "source_embedding.weight" : "target_embedding.weight";
 }
 
+const char* Transformer::output_name() const { return config_.tied_embeddings ? table_name(false) : "output.weight"; }
+
 const char* Transformer::positions_name(bool source) const {
   return source ? "encoder.position_embedding.weight" : "decoder.position_embedding.weight";
 }
@@ -67,7 +69,7 @@ void Transformer::declare(Parameters& p) const {
   };
   if (!c.tied_embeddings_all) p.declare(table_name(true), {c.source_vocabulary, d});
   p.declare(table_name(false), {c.target_vocabulary, d});
-  if (!c.tied_embeddings) p.declare("output.weight", {c.target_vocabulary, d});
+  if (!c.tied_embeddings) p.declare(output_name(), {c.target_vocabulary, d});
   for (const bool source : {true, false})
     if (c.train_positions) p.declare(positions_name(source), {c.max_positions, d});
   for (int i = 0; i < c.enc_depth; ++i) {

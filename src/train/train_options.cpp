@@ -89,7 +89,7 @@ void TrainOptions::declare(Options& o) {
   o.group("Validation");
   o.add("valid-sets", valid_sets, "Source and target of the validation set");
   o.add("valid-metrics", valid_metrics, "What to measure; early stopping looks at the first")
-      .choices(names(nmt::valid_metrics()));
+      .choices(valid_metric_names());
   o.add("valid-freq", valid_freq, "Validate every so many updates, epochs, tokens or minutes; 0: at the end only")
       .check(amount("valid-freq"));
   o.add("valid-batch-words", valid_batch_words, "Source tokens, and target tokens, of a validation batch at most")

@@ -26,13 +26,6 @@ void on_signal(int number) { stop_signal = number; }
 
 constexpr size_t kBatchesAhead = 8;
 
-// Of all metrics that there are: which a run was given, only its checkpoint knows.
-std::vector<std::string> metric_names() {
-  std::vector<std::string> names;
-  for (const ValidMetric& metric : valid_metrics()) names.push_back(metric.name);
-  return names;
-}
-
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, std::string dump)
@@ -131,7 +124,7 @@ void Trainer::initialise() {
 // What this run would write over without knowing it.
 void Trainer::refuse_earlier_models() const {
   if (options_.restart || std::filesystem::exists(files_.state())) return;
-  std::vector<std::string> earlier = files_.find_best(metric_names());
+  std::vector<std::string> earlier = files_.find_best(valid_metric_names());
   for (const auto& numbered : files_.find_all()) earlier.push_back(numbered.path);
   if (std::filesystem::exists(options_.model_path)) earlier.push_back(options_.model_path);
   if (!earlier.empty())
@@ -363,8 +356,9 @@ void Trainer::run() {
       log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
                 replicas_->used() >> 20, largest.source_words(), largest.target_words());
     if (state_.progress.updates == 0) write_state();  // a disk that is too small for it is known now
-    // Models that an earlier run left, or a save that was killed, would be taken for this run's last.
-    for (const auto& path : files_.remove_later(state_.progress.updates, state_.progress.epochs, metric_names()))
+    // Models that an earlier run left, or a save that was killed, would be taken for this run's last. The best of all
+    // metrics: which a run was given, only its checkpoint knows.
+    for (const auto& path : files_.remove_later(state_.progress.updates, state_.progress.epochs, valid_metric_names()))
       log::info("removed {}, which {} does not know of", path, files_.state());
     training = true;
     // Before this there is nothing to save.

@@ -45,6 +45,12 @@ std::span<const ValidMetric> valid_metrics() {
   return all;
 }
 
+std::vector<std::string> valid_metric_names() {
+  std::vector<std::string> names;
+  for (const ValidMetric& metric : valid_metrics()) names.push_back(metric.name);
+  return names;
+}
+
 const ValidMetric& valid_metric(const std::string& name) {
   const auto found = std::ranges::find(valid_metrics(), name, &ValidMetric::name);
   check(found != valid_metrics().end(), "no metric {}", name);

@@ -29,6 +29,7 @@ constexpr const char* kBracketsMetric = "brackets";  // a parser's
 
 // All of them, each in one place: options, validation and checkpoints know metrics from here.
 std::span<const ValidMetric> valid_metrics();
+std::vector<std::string> valid_metric_names();
 // `name` is one of them.
 const ValidMetric& valid_metric(const std::string& name);
 

@@ -1,6 +1,9 @@
 #include <fstream>
+#include <iterator>
+#include <new>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include <unistd.h>
 
@@ -79,6 +82,27 @@ TEST_CASE("lines that the host's memory does not suffice for together are worked
   const auto one = [&] { translator.translate(std::span(lines).first(1), take, [] { throw std::bad_alloc(); }); };
   CHECK(testing::complaint_of<OutOfMemory>(one) ==
         "out of memory, for one line alone: nmt-decode --max-length cuts lines, and a smaller beam needs less");
+}
+
+TEST_CASE("where memory suffices for no thread that works apart, all work on one line together") {
+  Fixture f;
+  std::vector<std::string> lines;
+  for (const auto& source : random_sources(30, 5, 4)) lines.push_back(f.vocab->decode(source));
+  const auto expected = f.translate(lines, {});
+  const TempFolder folder;
+  log::copy_to_file(folder / "log");
+  LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.sentences = 4}, "test");
+  std::vector<std::string> found;
+  translator.translate(
+      lines, [&](int64_t, const std::string&, auto translations) { found.push_back(translations[0].text); },
+      [here = std::this_thread::get_id()] {
+        if (std::this_thread::get_id() != here) throw std::bad_alloc();
+      });
+  CHECK(found == expected);
+  std::ifstream log(folder / "log");
+  const std::string warnings{std::istreambuf_iterator<char>(log), {}};
+  CHECK(warnings.find("not more than 1 lines") != std::string::npos);
+  CHECK(warnings.find("from now on all threads work on one line together") != std::string::npos);
 }
 
 #ifdef NMT_CUDA_EMULATION
