@@ -62,6 +62,26 @@ TEST_CASE("gradients accumulated over k batches are those of one batch of all") 
   std::filesystem::remove(whole.log_json);
 }
 
+TEST_CASE("each batch draws dropout of its own, whatever updates it is of") {
+  const TrainingFolder folder;
+  TrainOptions alone = folder.options();
+  alone.model.dropout = 0.3;
+  alone.learn_rate = 1e-30;  // parameters stay, so that costs differ by dropout alone
+  alone.data.shuffle = "none";
+  alone.disp_freq = "2u";
+  alone.log_json = folder / "alone.json";
+  TrainOptions together = alone;
+  together.optimizer_delay = 2;
+  together.disp_freq = "1u";
+  together.log_json = folder / "together.json";
+  folder.fresh(alone, "10u");
+  folder.fresh(together, "5u");
+  const auto expected = costs(alone.log_json), found = costs(together.log_json);
+  REQUIRE(found.size() == 5);
+  for (int64_t update = 2; update <= 5; ++update)  // the first line of `alone` is of one batch
+    CHECK(found.at(update) == Approx(expected.at(2 * update)).epsilon(1e-6));
+}
+
 TEST_CASE("a run gives the same bits again, whatever the number of threads") {
   const TrainingFolder folder;
   TrainOptions o = rich_options(folder, GENERATE("f32", "bf16"));
@@ -257,6 +277,24 @@ TEST_CASE("batches may change at a resume: the epoch begins again") {
   folder.further(o, "26u");
   CHECK(folder.state().at("position") == nlohmann::json({2, 0, 0}));
   CHECK(folder.state().at("epochs") == 2);
+}
+
+TEST_CASE("an epoch is reported by its own batches") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.log_json = folder / "log.json";
+  folder.fresh(o, "35u");  // two epochs of 15 updates, and a part of the third
+  o.data.mini_batch = 10;
+  folder.further(o, "3e");
+  std::vector<std::string> reports;
+  for (const auto& line : read_lines(o.log_json)) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.at("kind") == "epoch") reports.push_back(json.at("text"));
+  }
+  REQUIRE(reports.size() == 3);
+  CHECK(reports[0].starts_with("60 pairs in 15 batches, "));
+  CHECK(reports[1].starts_with("60 pairs in 15 batches, "));
+  CHECK(reports[2].starts_with("60 pairs in 6 batches, "));
 }
 
 TEST_CASE("the smoothed parameters follow their formula") {
@@ -471,11 +509,13 @@ TEST_CASE("a model of a later update than the checkpoint's, as of a save that wa
   o.save_freq = "2u";
   o.keep_last = 2;
   folder.fresh(o, "4u");
-  std::filesystem::copy_file(folder / "m.iter4.safetensors", folder / "m.iter7.safetensors");
+  for (const char* later : {"m.iter7.safetensors", "m.epoch1.safetensors"})
+    std::filesystem::copy_file(folder / "m.iter4.safetensors", folder / later);
   folder.further(o, "8u");
   CHECK(!std::filesystem::exists(folder / "m.iter4.safetensors"));
   CHECK(std::filesystem::exists(folder / "m.iter6.safetensors"));
   CHECK(!std::filesystem::exists(folder / "m.iter7.safetensors"));
+  CHECK(!std::filesystem::exists(folder / "m.epoch1.safetensors"));
   CHECK(std::filesystem::exists(folder / "m.iter8.safetensors"));
 }
 
@@ -508,6 +548,30 @@ TEST_CASE("which model is best is found anew where validation changes, not where
   o.beam_size = 2;
   folder.further(o, "4u");
   CHECK((folder.state()["best"]["cross-entropy"] == 0.5) != translates);
+}
+
+TEST_CASE("a model whose validation gives no number is not the best, though there is none yet") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  folder.fresh(o, "2u");
+  // Finite parameters whose products are not.
+  folder.change([](nlohmann::json&, Tensors& tensors) {
+    for (float& v : tensors.at("encoder.0.self_attention.query.weight")) v = 3e38f;
+  });
+  o.valid_sets = o.data.train_sets;
+  o.valid_freq = "1u";
+  o.log_json = folder / "log.json";
+  folder.further(o, "3u");
+  int validations = 0;
+  for (const auto& line : read_lines(o.log_json)) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.at("kind") != "validation") continue;
+    ++validations;
+    CHECK(json.at("value").is_null());
+    CHECK(json.at("best") == false);
+  }
+  CHECK(validations == 1);
+  CHECK(!std::filesystem::exists(folder / "m.best-cross-entropy.safetensors"));
 }
 
 TEST_CASE("the plan of the first update is shown whatever a training left") {
