@@ -262,6 +262,8 @@ TEST_CASE("the kinds of shuffling differ as they say") {
   const auto batches = take_epochs(data, 1, 1);
   CHECK(windows_in_order(batches));
   CHECK(!length_grows(batches));
+  BatchStream epochs(data.corpus(), data.options, 1);  // each orders the same batches in a way of its own
+  CHECK(pair_order(take_epochs(epochs, 1)) != pair_order(take_epochs(epochs, 1)));
   data.options.shuffle = "none";
   const auto none = take_epochs(data, 1, 1);
   CHECK(windows_in_order(none));

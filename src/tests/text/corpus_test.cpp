@@ -332,6 +332,9 @@ TEST_CASE("several pairs of files are one corpus; compressed files are files") {
   const std::string en = files.options.train_sets[0], de = files.options.train_sets[1];
   files.options.train_sets = {en, de, de, en};
   CHECK(all_ids(files.corpus()) == std::vector<int32_t>{1, 3, 2, 4, 3, 1, 4, 2});
+  const Files others("1\n\n", "2\n3\n");
+  files.options.train_sets = {en, de, others.options.train_sets[0], others.options.train_sets[1]};
+  CHECK(files.corpus().counts().examples == std::vector<std::string>{others.folder / "train.en" + ":2 is empty"});
   for (const std::string tool : {"gzip", "zstd"}) {
     const auto packed = [&](const std::string& path) { return path + "." + tool; };
     const auto pack = [&](const std::string& path) {
@@ -365,6 +368,13 @@ TEST_CASE("a corpus does not depend on the number of threads or on where it lies
   write_text(data.options.train_sets[0], "1\n2\n");
   write_text(data.options.train_sets[1], "1\n3\n");
   CHECK(data.corpus()->fingerprint() != reference->fingerprint());
+}
+
+TEST_CASE("a corpus whose words are in other sentences is another") {
+  const uint64_t fingerprint = Files("1 2\n3 4\n", "5\n6\n").corpus().fingerprint();
+  CHECK(Files("1 2\n3 4\n", "5\n6\n").corpus().fingerprint() == fingerprint);
+  CHECK(Files("1\n3 4\n", "2 5\n6\n").corpus().fingerprint() != fingerprint);
+  CHECK(Files("1 2\n3\n", "5\n4 6\n").corpus().fingerprint() != fingerprint);
 }
 
 TEST_CASE("a corpus in a file takes memory for its index only") {
