@@ -176,6 +176,13 @@ TEST_CASE("Models that do not fit are refused before anything is written") {
   CHECK(message({}) == "b: another vocabulary than a (tensor vocab differs first at byte 9)");
   write(folder / "b", {1, 2}, "vocab", R"({"x":1,"y":2})");
   CHECK(message({}) == "b: another vocabulary than a (tensor vocab differs first at byte 5)");
+  const std::vector<float> two = {1, 2};
+  write_model(folder / "b", {.metadata = {{"nmt.config", R"({"x":1,"y":2})"}},
+                             .source_vocabulary = "vocabulary",
+                             .target_vocabulary = {},
+                             .shared_vocabulary = true,
+                             .tensors = {{"w", {2}, two}, {"z", {2}, two}}});
+  CHECK(message({}) == "b: tensor z is not in a");
   write(folder / "b", {1, std::nanf("")}, "vocabulary", R"({"x":1,"y":2})");
   CHECK(message({}) == "b: parameter w holds NaN or infinite values (first at index 1)");
 }
