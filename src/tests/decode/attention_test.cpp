@@ -120,6 +120,8 @@ TEST_CASE("words are linked by the sum over source pieces and the mean over targ
   CHECK(links(cross, {}) == "0-0 0-1");
   CHECK(links(cross, {.threshold = 0.25}) == "0-0 0-1 1-0 2-1");
   CHECK(links(cross, {.threshold = 0.5}).empty());
+  const auto halves = matrix({{.25f, .25f, .25f, .25f, 0}, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 1}});
+  CHECK(links(halves, {.threshold = 0.5}) == "0-0");  // what has just that weight
   // The rows behind: word 0 goes by row 1, word 1 by rows 2 and 3.
   CHECK(links(cross, {.step = "input"}) == "1-1 2-0");
   // Equal weights: the first word.

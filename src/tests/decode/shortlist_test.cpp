@@ -77,8 +77,13 @@ TEST_CASE("EM finds the dictionary of a few sentences") {
   const auto first = train_shortlist(pairs.store, *source, *target, settings, pool);
   CHECK(likely(first, das) == Ids{book, the, house});
   CHECK(likely(first, ein) == Ids{book, a});
+  // In the end hardly anything else is, and it is left out though there is room.
+  settings.iterations = 40;
+  const auto last = train_shortlist(pairs.store, *source, *target, settings, pool);
+  CHECK(likely(last, das) == Ids{the});
+  CHECK(likely(last, Buch) == Ids{book});
   // `the` and `book` are in two sentences each; of equals the one with the lower id counts more.
-  settings.frequent = 1;
+  settings = {.best = 3, .frequent = 1, .iterations = 1};
   const auto second = train_shortlist(pairs.store, *source, *target, settings, pool);
   CHECK(frequent(second) == Ids{0, 1, book});
   CHECK(likely(second, ein) == Ids{a});
@@ -128,6 +133,24 @@ TEST_CASE("All of many pairs are learned from") {
   const auto shortlist = train_shortlist(pairs.store, *source, *target, {.frequent = 0}, pool);
   CHECK(likely(shortlist, 2) == Ids{3});
   CHECK(likely(shortlist, 4) == Ids{2});
+}
+
+TEST_CASE("Tokens have their lists, however many pairs of tokens there may be") {
+  constexpr int32_t kSource = 1200, kTarget = 1 << 16;  // counts of 1024 source tokens are held at a time
+  const auto source = words("s", kSource), target = words("t", kTarget);
+  Pairs pairs;
+  const auto translation = [](int32_t id) { return kTarget - 7 * id; };
+  Ids many(kTargetsKept);  // in place of which no others would be kept, were their counts not of one block alone
+  std::iota(many.begin(), many.end(), 2);
+  pairs.add({3}, many);
+  for (int32_t id = 4; id < kSource; ++id) pairs.add({id}, {translation(id)});
+  pairs.store.finish();
+  ThreadPool pool(2);
+  const auto shortlist = train_shortlist(pairs.store, *source, *target, {.frequent = 0, .iterations = 1}, pool);
+  CHECK(likely(shortlist, 2).empty());
+  int wrong = 0;
+  for (int32_t id = 4; id < kSource; ++id) wrong += likely(shortlist, id) != Ids{translation(id)};
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("Candidates are the union of the lists") {
