@@ -119,6 +119,25 @@ TEST_CASE("an ensemble averages log-probabilities by weight") {
   CHECK(differs);
 }
 
+TEST_CASE("translations of an ensemble end with the positions of the model that knows the fewest") {
+  const auto model = [](int positions, uint64_t seed) {
+    ModelConfig config = TestModel::config(12);
+    config.train_positions = true;
+    config.max_positions = positions;
+    return TestModel(seed, config);
+  };
+  TestModel few = model(6, 13), many = model(20, 12);
+  Runtime runtime(1);
+  for (const std::vector<Scorer>& scorers : {std::vector{few.scorer(), many.scorer()}, {many.scorer(), few.scorer()}}) {
+    Decoder decoder(scorers, runtime, {.max_extra = 15});
+    CHECK(decoder.longest() == 6);
+    size_t longest = 0;
+    for (const auto& found : translate(decoder, random_sources(20, 5)))
+      longest = std::max(longest, found[0].ids.size());
+    CHECK(longest == 6);
+  }
+}
+
 TEST_CASE("bf16 stays near f32") {
   TestModel model(13);
   const auto sources = random_sources(20, 10);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "decode/line_translator.h"
 #include "model_fixture.h"
@@ -157,6 +158,19 @@ TEST_CASE("long lines are cut, and lines of odd bytes are translated") {
   const auto expected = f.translate(cut, {});
   CHECK(texts[1] == expected[0]);
   CHECK(texts[3] == expected[0]);
+}
+
+TEST_CASE("a warning names the line of the whole input, whatever is translated at a time") {
+  Fixture f;
+  const TempFolder folder;
+  log::copy_to_file(folder / "log");
+  LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.max_length = 3}, "test");
+  const std::vector<std::string> lines = {"w2", "w3 w4 w5 w6", "w7"};
+  for (int call = 0; call < 2; ++call) translator.translate(lines, [](int64_t, const std::string&, auto) {});
+  const auto warnings = read_lines(folder / "log");
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings[0].find(" test:2: the source has 4 tokens and is cut after 3;") != std::string::npos);
+  CHECK(warnings[1].find(" test:5: the source has 4 tokens and is cut after 3;") != std::string::npos);
 }
 
 TEST_CASE("a line of many bytes is cut before it has tokens") {

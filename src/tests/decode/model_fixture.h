@@ -23,7 +23,11 @@ struct TestModel {
 
   explicit TestModel(uint64_t seed, int vocabulary = 12,
                      const std::shared_ptr<nmt::Backend>& backend = nmt::host_backend())
-      : model(config(vocabulary)) {
+      : TestModel(seed, config(vocabulary), backend) {}
+
+  TestModel(uint64_t seed, const nmt::ModelConfig& config,
+            const std::shared_ptr<nmt::Backend>& backend = nmt::host_backend())
+      : model(config) {
     model.parameters.allocate(false, backend);
     model.transformer.initialise(model.parameters, seed, false);
     for (const auto& e : model.parameters.entries())
