@@ -69,9 +69,8 @@ void Decoder::translate(std::span<const std::vector<int32_t>> sources, const Sea
   const size_t threads = workers();
   const auto each = static_cast<int64_t>(sources.size() / threads);
   // On the host few are better translated by all threads together; devices cannot.
-  const bool on_host = runtime_.backend()->on_host();
-  const int64_t enough = on_host ? std::max<int64_t>(1, limits.sentences / 2) : 1;
-  const bool many = threads > 1 && each >= enough && (limits.apart || !on_host);
+  const int64_t enough = runtime_.backend()->on_host() ? std::max<int64_t>(1, limits.sentences / 2) : 1;
+  const bool many = limits.apart && threads > 1 && each >= enough;
   in_memory([&] {
     if (many) return translate_apart(sources, limits, done, words);
     SourceQueue queue(sources, words);

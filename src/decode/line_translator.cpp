@@ -65,8 +65,7 @@ int LineLimits::lines_ahead(bool on_host) const { return lines > 0 ? lines : (on
 SearchLimits LineLimits::at_a_time(bool on_host, int beam) const {
   const Usual& usual = on_host ? kHost : kDevice;
   return {.sentences = sentences > 0 ? sentences : std::clamp(usual.hypotheses / beam, 1, usual.sentences),
-          .tokens = words > 0 ? words : usual.words,
-          .apart = on_host};
+          .tokens = words > 0 ? words : usual.words};
 }
 
 LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
@@ -211,7 +210,9 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
 
 void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens) {
   const int together = static_cast<int>(std::min<size_t>(static_cast<size_t>(limits_.sentences), lines));
-  if (together == 1 && lines > 1 && limits_.apart && decoder_.runtime().pool().size() > 1) {
+  const bool threads_apart =
+      limits_.apart && decoder_.runtime().backend()->on_host() && decoder_.runtime().pool().size() > 1;
+  if (together == 1 && lines > 1 && threads_apart) {
     limits_.apart = false;
     log::warn("{}: from now on all threads work on one line together", error.what());
     return;

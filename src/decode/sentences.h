@@ -20,7 +20,7 @@ namespace nmt {
 struct SearchLimits {
   int64_t sentences = 64;
   int64_t tokens = 4000;  // of sources; a longer sentence is alone
-  bool apart = true;      // the host's threads may search apart, each so much; else all together
+  bool apart = true;      // threads, or devices, may search apart, each so much
 };
 
 // done(index of a source, its translations, best first): called as soon as it is translated.

@@ -16,12 +16,14 @@
 namespace nmt {
 namespace {
 
+uintptr_t page_size() { return static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)); }
+
 struct Pages {
   uintptr_t begin, end;
 };
 
 Pages pages_of(std::span<const std::byte> part) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(part.data());
+  const auto page = page_size(), begin = reinterpret_cast<uintptr_t>(part.data());
   return {begin / page * page, (begin + part.size() + page - 1) / page * page};
 }
 
@@ -64,10 +66,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void MappedFile::copy(std::span<const std::byte> part) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto [begin, end] = pages_of(part);
   if (::mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE) != 0) return;
-  for (uintptr_t at = begin; at < end; at += page) {
+  for (uintptr_t at = begin; at < end; at += page_size()) {
     auto* const byte = reinterpret_cast<volatile char*>(at);
     *byte = *byte;  // writing makes the copy
   }

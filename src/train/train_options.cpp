@@ -39,13 +39,10 @@ void settle_batch_words(Options& o, DataOptions& data) {
 
 void TrainOptions::declare(Options& o) {
   const auto amount = [](std::string name) { return [name](const std::string& text) { Amount::parse(name, text); }; };
-  const auto names = [](const auto& named) {
-    std::vector<std::string> found;
-    for (const auto& n : named) found.push_back(n.name);
-    return found;
-  };
+  std::vector<std::string> task_names;
+  for (const Task& t : tasks()) task_names.push_back(t.name);
   o.group("What to train");
-  o.add("task", task, "A whole recipe by name; options given besides it win").choices(names(tasks()));
+  o.add("task", task, "A whole recipe by name; options given besides it win").choices(task_names);
   o.add("model", model_path, "The model file to write; checkpoints stand beside it");
   o.add("vocabs", vocabs, "Vocabulary of both sides, or of source and target");
   data.declare(o);

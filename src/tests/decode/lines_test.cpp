@@ -1,5 +1,4 @@
 #include <fstream>
-#include <iterator>
 #include <new>
 #include <numeric>
 #include <set>
@@ -100,8 +99,7 @@ TEST_CASE("where memory suffices for no thread that works apart, all work on one
         if (std::this_thread::get_id() != here) throw std::bad_alloc();
       });
   CHECK(found == expected);
-  std::ifstream log(folder / "log");
-  const std::string warnings{std::istreambuf_iterator<char>(log), {}};
+  const std::string warnings = read_file(folder / "log");
   CHECK(warnings.find("not more than 1 lines") != std::string::npos);
   CHECK(warnings.find("from now on all threads work on one line together") != std::string::npos);
 }

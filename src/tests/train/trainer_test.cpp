@@ -10,13 +10,18 @@ using namespace nmt::testing;
 
 namespace {
 
+// The file's lines of a kind.
+std::vector<nlohmann::json> logged(const std::string& json_log, const std::string& kind) {
+  std::vector<nlohmann::json> found;
+  for (const auto& line : read_lines(json_log))
+    if (auto json = nlohmann::json::parse(line); json.at("kind") == kind) found.push_back(std::move(json));
+  return found;
+}
+
 // The file's costs by update.
 std::map<int64_t, double> costs(const std::string& json_log) {
   std::map<int64_t, double> found;
-  for (const auto& line : read_lines(json_log)) {
-    const auto json = nlohmann::json::parse(line);
-    if (json.at("kind") == "update") found[json.at("update")] = json.at("cost");
-  }
+  for (const auto& json : logged(json_log, "update")) found[json.at("update")] = json.at("cost");
   return found;
 }
 
@@ -287,10 +292,7 @@ TEST_CASE("an epoch is reported by its own batches") {
   o.data.mini_batch = 10;
   folder.further(o, "3e");
   std::vector<std::string> reports;
-  for (const auto& line : read_lines(o.log_json)) {
-    const auto json = nlohmann::json::parse(line);
-    if (json.at("kind") == "epoch") reports.push_back(json.at("text"));
-  }
+  for (const auto& json : logged(o.log_json, "epoch")) reports.push_back(json.at("text"));
   REQUIRE(reports.size() == 3);
   CHECK(reports[0].starts_with("60 pairs in 15 batches, "));
   CHECK(reports[1].starts_with("60 pairs in 15 batches, "));
@@ -367,9 +369,7 @@ TEST_CASE("the norms of the model's parts are those of the update shown") {
   o.skip_factor = 1e-6;  // all but the first are skipped, and shown
   folder.fresh(o, "6u");
   int shown = 0;
-  for (const auto& line : read_lines(o.log_json)) {
-    const auto json = nlohmann::json::parse(line);
-    if (json.at("kind") != "update") continue;
+  for (const auto& json : logged(o.log_json, "update")) {
     ++shown;
     double squares = 0;
     for (const auto& [part, norm] : json.at("gradient_norms").items())
@@ -403,9 +403,7 @@ TEST_CASE("NaN ends the run after the limit, the last good checkpoint is named a
         "3 updates in a row were skipped; the last good checkpoint is " + folder.state_path() + ", of update 2");
   CHECK(read_file(folder.state_path()) == before);
   int warnings = 0;
-  for (const auto& line : read_lines(o.log_json)) {
-    const auto json = nlohmann::json::parse(line);
-    if (json.at("kind") != "warning") continue;
+  for (const auto& json : logged(o.log_json, "warning")) {
     ++warnings;
     CHECK(json.at("update") == 2 + warnings);
     CHECK(json.at("text").get<std::string>().find("nan") != std::string::npos);
@@ -430,9 +428,7 @@ TEST_CASE("a model whose loss is no number is not saved over an earlier one, nor
   CHECK(folder.state().at("skipped") == 0);
   CHECK(!std::filesystem::exists(folder / fmt::format("m.iter{}.safetensors", updates + 1)));
   int without = 0;
-  for (const auto& line : read_lines(o.log_json)) {
-    const auto json = nlohmann::json::parse(line);
-    if (json.at("kind") != "update") continue;
+  for (const auto& json : logged(o.log_json, "update")) {
     CHECK(json.at("cost").is_null() == (json.at("update") > updates));
     without += json.at("cost").is_null() ? 1 : 0;
   }
@@ -563,9 +559,7 @@ TEST_CASE("a model whose validation gives no number is not the best, though ther
   o.log_json = folder / "log.json";
   folder.further(o, "3u");
   int validations = 0;
-  for (const auto& line : read_lines(o.log_json)) {
-    const auto json = nlohmann::json::parse(line);
-    if (json.at("kind") != "validation") continue;
+  for (const auto& json : logged(o.log_json, "validation")) {
     ++validations;
     CHECK(json.at("value").is_null());
     CHECK(json.at("best") == false);
