@@ -46,7 +46,7 @@ bool equivalent(std::string_view a, std::string_view b, const BracketParameters:
          });
 }
 
-// A sentence's words without deleted ones and its brackets, in order of their beginning.
+// A sentence's words without deleted ones and its brackets, in order of their beginning, outer ones first.
 struct Sentence {
   std::vector<Word> words;
   std::vector<Bracket> brackets;
@@ -121,13 +121,14 @@ void agree_on_quotes(Sentence& gold, Sentence& test, const BracketParameters& p)
   }
 }
 
-// Each gold bracket takes the first equal test bracket that none has taken.
+// Each gold bracket takes the first equal test bracket that none has taken. Both sides lie in order of their beginning,
+// of one beginning the longest first.
 int64_t count_matches(const std::vector<Bracket>& gold, std::vector<Bracket>& test, const BracketParameters& p) {
+  const auto span = [](const Bracket& bracket) { return std::pair(bracket.begin, ~bracket.end); };
   int64_t matches = 0;
   for (const auto& g : gold)
-    for (auto& t : test)
-      if (!t.matched && g.begin == t.begin && g.end == t.end &&
-          (!p.labelled || equivalent(g.label, t.label, p.equal_labels))) {
+    for (auto& t : std::ranges::equal_range(test, span(g), {}, span))
+      if (!t.matched && (!p.labelled || equivalent(g.label, t.label, p.equal_labels))) {
         t.matched = true;
         ++matches;
         break;
@@ -135,13 +136,26 @@ int64_t count_matches(const std::vector<Bracket>& gold, std::vector<Bracket>& te
   return matches;
 }
 
-// Test brackets that begin in a gold bracket and end outside of it, or the other way round.
-int64_t count_crossing(const std::vector<Bracket>& gold, const std::vector<Bracket>& test) {
-  const auto overlap = [](const Bracket& a, const Bracket& b) {
-    return a.begin < b.begin && b.begin < a.end && a.end < b.end;
-  };
+// By place between words, 0 to `words`: the innermost bracket that holds the words on both sides, or null.
+std::vector<const Bracket*> innermost(const std::vector<Bracket>& brackets, size_t words) {
+  std::vector<const Bracket*> found(words + 1), open;
+  auto next = brackets.begin();
+  for (size_t place = 1; place < words; ++place) {
+    while (!open.empty() && open.back()->end <= place) open.pop_back();
+    for (; next != brackets.end() && next->begin < place; ++next)
+      if (next->end > place) open.push_back(&*next);
+    if (!open.empty()) found[place] = open.back();
+  }
+  return found;
+}
+
+// Test brackets that begin in a gold bracket and end outside of it, or the other way round. Of the gold brackets around
+// a place the innermost ends first and begins last.
+int64_t count_crossing(const std::vector<Bracket>& gold, const std::vector<Bracket>& test, size_t words) {
+  const auto around = innermost(gold, words);
   return std::ranges::count_if(test, [&](const Bracket& t) {
-    return std::ranges::any_of(gold, [&](const Bracket& g) { return overlap(g, t) || overlap(t, g); });
+    const Bracket *at_begin = around[t.begin], *at_end = around[t.end];
+    return (at_begin != nullptr && at_begin->end < t.end) || (at_end != nullptr && at_end->begin > t.begin);
   });
 }
 
@@ -190,7 +204,7 @@ SentenceBrackets compare_brackets(std::string_view gold_line, std::string_view t
   result.words = std::ssize(gold.words);
   result.gold = std::ssize(gold.brackets);
   result.test = std::ssize(test.brackets);
-  result.crossing = count_crossing(gold.brackets, test.brackets);
+  result.crossing = count_crossing(gold.brackets, test.brackets, gold.words.size());
   result.matched = count_matches(gold.brackets, test.brackets, parameters);
   for (size_t i = 0; i < gold.words.size(); ++i)
     result.tags += equivalent(gold.words[i].tag, test.words[i].tag, parameters.equal_labels) ? 1 : 0;

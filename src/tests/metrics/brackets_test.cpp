@@ -1,11 +1,13 @@
 #include "metrics/brackets.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/philox.h"
 #include "tests/catch.h"
 #include "tests/temp_folder.h"
 
@@ -97,6 +99,61 @@ TEST_CASE("crossing brackets are those of the test tree") {
   CHECK(compare(gold, "(S (W a) (X (Y (W b) (W c) (W d))) (W e))").crossing == 2);
   CHECK(compare(gold, "(S (W a) (W b) (W c) (X (W d) (W e)))").crossing == 1);
   CHECK(compare(gold, "(S (X (A (W a) (W b)) (W c) (W d)) (W e))").crossing == 0);
+}
+
+TEST_CASE("random trees match and cross as brackets do one by one") {
+  struct Span {
+    char label;
+    int begin, end;
+  };
+  Random random(7);
+  const auto below = [&](int n) { return static_cast<int>(random.below(static_cast<uint64_t>(n))); };
+  // Over the words [begin, end), w0 w1 ...: constituents, now and then of one child, and their spans.
+  const auto grow = [&](auto& self, int begin, int end, std::vector<Span>& spans) -> std::string {
+    std::string text;
+    for (int at = begin; at < end;) {
+      const int to = at + 1 + below(end - at);
+      if (below(3) == 0 || (at == begin && to == end && below(2) == 0)) {
+        text += fmt::format(" (W w{})", at++);
+        continue;
+      }
+      const char label = static_cast<char>('A' + below(2));
+      spans.push_back({label, at, to});
+      text += fmt::format(" ({}{})", label, self(self, at, to, spans));
+      at = to;
+    }
+    return text;
+  };
+  int64_t matched = 0, crossing = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    const int words = 1 + below(12);
+    std::vector<Span> gold, test;
+    const auto gold_text = grow(grow, 0, words, gold), test_text = grow(grow, 0, words, test);
+    CAPTURE(gold_text, test_text);
+    const auto overlap = [](const Span& a, const Span& b) {
+      return a.begin < b.begin && b.begin < a.end && a.end < b.end;
+    };
+    const auto crosses = std::ranges::count_if(test, [&](const Span& t) {
+      return std::ranges::any_of(gold, [&](const Span& g) { return overlap(g, t) || overlap(t, g); });
+    });
+    const auto result = compare(gold_text, test_text);
+    REQUIRE(result.status == SentenceBrackets::kValid);
+    CHECK(result.gold == std::ssize(gold));
+    CHECK(result.crossing == crosses);
+    int64_t same = 0;
+    for (const Span& g : gold) {
+      const auto equal = [&](const Span& t) { return t.label == g.label && t.begin == g.begin && t.end == g.end; };
+      const auto found = std::ranges::find_if(test, equal);
+      if (found == test.end()) continue;
+      test.erase(found);
+      ++same;
+    }
+    CHECK(result.matched == same);
+    matched += same;
+    crossing += crosses;
+  }
+  CHECK(matched > 300);
+  CHECK(crossing > 300);
 }
 
 TEST_CASE("sentences that cannot be compared are errors or skipped") {
