@@ -1,34 +1,32 @@
 #include "decode/models.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "base/error.h"
 
 namespace nmt {
 namespace {
 
-Vocabularies load_vocabularies(const Model& model, const std::string& path, const std::vector<std::string>& files) {
-  Vocabularies v;
-  if (files.empty()) {
-    require(!model.target_vocabulary.empty(), "{} holds no vocabulary; give --vocabs", path);
-    v.source_name = v.target_name = path;
-    v.source = Vocab::from_bytes(model.source_vocabulary, path);
-    v.target = model.shared_vocabulary ? v.source : Vocab::from_bytes(model.target_vocabulary, path);
-  } else {
-    v.source_name = files.front();
-    v.target_name = files.back();
-    std::tie(v.source, v.target) = Vocab::load_sides(files);
-  }
+Vocabularies read_vocabularies(const std::vector<std::string>& files) {
+  const auto [source, target] = Vocab::load_sides(files);
+  return {source, target, files.front(), files.back()};
+}
+
+Vocabularies own_vocabularies(const Model& model, const std::string& path) {
+  require(!model.target_vocabulary.empty(), "{} holds no vocabulary; give --vocabs", path);
+  const auto source = Vocab::from_bytes(model.source_vocabulary, path);
+  const auto target = model.shared_vocabulary ? source : Vocab::from_bytes(model.target_vocabulary, path);
+  return {source, target, path, path};
+}
+
+void require_fit(const Vocabularies& v, const ModelConfig& config, const std::string& model) {
   const auto fits = [&](const Vocab& vocab, const std::string& name, int size, int eos, const char* side) {
     require(vocab.size() == size && vocab.eos_id() == eos,
             "{}: the {} vocabulary has {} entries and </s> at {}, but the model {} has {} and {}", name, side,
-            vocab.size(), vocab.eos_id(), path, size, eos);
+            vocab.size(), vocab.eos_id(), model, size, eos);
   };
-  const ModelConfig& config = model.transformer.config();
   fits(*v.source, v.source_name, config.source_vocabulary, config.source_eos, "source");
   fits(*v.target, v.target_name, config.target_vocabulary, config.eos, "target");
-  return v;
 }
 
 // Throws UserError that names the first difference.
@@ -60,11 +58,13 @@ void Models::release(std::span<const float> values) {
 }
 
 Vocabularies Models::vocabularies(const std::vector<std::string>& files) const {
-  auto first = load_vocabularies(*models_[0], paths_[0], files);
-  for (size_t i = 1; i < paths_.size(); ++i) {
-    const auto other = load_vocabularies(*models_[i], paths_[i], files);
-    require_same(*first.source, paths_[0], *other.source, paths_[i], "source");
-    require_same(*first.target, paths_[0], *other.target, paths_[i], "target");
+  const auto first = files.empty() ? own_vocabularies(*models_[0], paths_[0]) : read_vocabularies(files);
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    const Model& model = *models_[i];
+    const auto own = i == 0 || !files.empty() ? first : own_vocabularies(model, paths_[i]);
+    require_fit(own, model.transformer.config(), paths_[i]);
+    require_same(*first.source, paths_[0], *own.source, paths_[i], "source");
+    require_same(*first.target, paths_[0], *own.target, paths_[i], "target");
   }
   return first;
 }
