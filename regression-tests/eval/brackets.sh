@@ -32,6 +32,12 @@ try --reference gold --json --hypothesis better
 try --reference gold --paired --bootstrap-trials 50 --score-only --hypothesis gold better
 gzip -k better
 try --reference gold --score-only --hypothesis better.gz
+echo "== a treebank's outer brackets"
+printf '( (S (NP (NN a)) (VP (VB b))) )\n(S (NN c))\n' > bare
+printf '(S (NP (NN a)) (VP (VB b)))\n(S (NN c))\n' > parsed
+try --reference bare --hypothesis parsed --score-only
+try --reference parsed --hypothesis parsed --score-only
+try --reference bare --hypothesis bare --score-only
 echo "== errors"
 for i in 1 2 3; do cat gold; done > long
 awk '{ print "(S (NN other) (NN words))" }' long > other

@@ -115,7 +115,8 @@ void evaluate(const Metric& metric, const EvalOptions& options, const Inspect& i
   }
 
   const bool several = options.hypotheses.size() > 1, list = several || options.sentence;
-  const auto names = several ? options.hypotheses : std::vector<std::string>();
+  std::vector<std::string> names;
+  if (several) std::ranges::transform(options.hypotheses, std::back_inserter(names), input_name);
   std::string text;
   if (options.json)
     text = list ? json_report(scores, names, options.width) : json_report(scores[0], options.width);
@@ -123,7 +124,7 @@ void evaluate(const Metric& metric, const EvalOptions& options, const Inspect& i
     text = paired_report(scores, names, options.width);
   else
     for (size_t i = 0; i < scores.size(); ++i)
-      text += fmt::format("{}{}{}\n", several ? input_name(names[i]) : "", several ? ": " : "",
+      text += fmt::format("{}{}{}\n", several ? names[i] : "", several ? ": " : "",
                           options.score_only ? scores[i].number(options.width) : scores[i].text(options.width));
   fmt::print("{}", text);
 }
@@ -140,14 +141,22 @@ struct BracketOptions {
   }
 };
 
+// Whether the outer bracket has no label, as in treebanks: EVALB counts it, and parsers write none.
+bool is_bare(const std::string& tree) {
+  const auto next = tree.find_first_not_of(" \t", 1);
+  return tree.starts_with("(") && next != std::string::npos && tree[next] == '(';
+}
+
 // Names the sentences that count as errors, and stops where EVALB does.
 std::vector<SentenceBrackets> compare_sentences(const std::string& path, const Lines& lines,
                                                 const std::string& reference_path, const Lines& reference,
                                                 const BracketParameters& parameters) {
   std::vector<SentenceBrackets> sentences;
   int errors = 0;
+  int64_t bare = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
     sentences.push_back(compare_brackets(reference[i], lines[i], parameters));
+    bare += is_bare(reference[i]) && !lines[i].empty() && !is_bare(lines[i]) ? 1 : 0;
     if (sentences.back().status != SentenceBrackets::kError) continue;
     log::warn("{}:{} against {}:{}: not scored: {}", input_name(path), i + 1, input_name(reference_path), i + 1,
               sentences.back().error);
@@ -157,6 +166,11 @@ std::vector<SentenceBrackets> compare_sentences(const std::string& path, const L
             "allows for more",
             input_name(path), errors);
   }
+  if (bare > 0)
+    log::warn(
+        "{}: {} of {} trees have an outer bracket without a label, which counts (as in EVALB) and is missing in {}: "
+        "nmt-vocab linearise --tags and nmt-vocab delinearise take it away",
+        input_name(reference_path), bare, lines.size(), input_name(path));
   return sentences;
 }
 
