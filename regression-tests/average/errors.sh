@@ -19,6 +19,11 @@ average --output avg.safetensors --model m.safetensors
 average --output avg.safetensors a.safetensors --kind iter
 average --output avg.safetensors --last -1 --model m.safetensors
 average --output avg.safetensors.gz a.safetensors
+average --output ./a.safetensors b.safetensors a.safetensors
+cp a.safetensors m.iter7.safetensors
+average --output m.iter7.safetensors --last 1 --model m.safetensors
+cmp a.safetensors m.iter7.safetensors
+rm m.iter7.safetensors
 
 echo "# weights"
 average --output avg.safetensors a.safetensors b.safetensors --weights 1

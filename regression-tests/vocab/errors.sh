@@ -37,6 +37,7 @@ try --train-sets text --output v --type words --byte-fallback
 try --train-sets text --output v --lowercase
 try --train-sets text --output v --merges code
 try --train-sets text --output v --type words --merges code
+try --train-sets text --output text --type words --merges ./text
 try --train-sets text --output v --user-defined-symbols 'a b'
 try --train-sets text --output v --user-defined-symbols '</s>'
 try --train-sets text --output v --user-defined-symbols a b a
