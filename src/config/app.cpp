@@ -84,7 +84,7 @@ class CommandLine {
       auto* sub = cli.add_subcommand(command.name_, command.description_);
       commands_.emplace_back(std::make_unique<CommandLine>(command, *sub));
     }
-    if (!commands_.empty() && !app.body_) cli.require_subcommand(1);
+    if (!commands_.empty()) cli.require_subcommand(app.body_ ? 0 : 1, 1);
     if (!app.body_) return;
     cli.add_option(
            "--config", configs_,

@@ -195,11 +195,12 @@ void Options::read_config(const std::string& path) {
     require(known == found.end() || option->is_list(), "{}:{}: '{}' is set twice", path, number, key);
     if (known == found.end()) known = found.insert(found.end(), {option, {}});
     known->second.push_back(values[0]);
+    const bool given = option->given_;
+    const auto kept = option->get();
     try {
-      if (!option->given_) {
-        option->set(known->second);
-        option->given_ = false;  // more elements may follow
-      }
+      option->set(known->second);
+      if (given) option->set(kept);
+      option->given_ = given;  // more elements may follow
     } catch (const UserError& error) {
       user_error("{}:{}: {}", path, number, error.what());
     }

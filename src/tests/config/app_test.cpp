@@ -212,6 +212,10 @@ TEST_CASE("the command line wins over config files, the last file over the first
   CHECK(t.kind == "small");
   CHECK(t.verbose);
   CHECK(t.output == "from-file");  // and fills what is required
+
+  std::ofstream(t.folder / "three") << "count = many\n";
+  CHECK(t.call({"--config", t.folder / "three", "--count", "6", "--output", "o"}) == 2);
+  CHECK(contains(t.err, t.folder / "three:1: --count"));
 }
 
 TEST_CASE("a dumped configuration gives the same run", "[config]") {
@@ -279,6 +283,8 @@ TEST_CASE("subcommands have options of their own", "[config]") {
   CHECK(call({"first"}, err) == 11);
   CHECK(call({"first", "--value", "5"}, err) == 15);
   CHECK(call({"second", "--value", "6"}, err) == 26);
+  CHECK(call({"first", "second"}, err) == -2);
+  CHECK(call({"second", "--value", "6", "first", "--value", "5"}, err) == -2);
   CHECK(call({"second"}, err) == -2);
   CHECK(contains(err, "--value is missing"));
   CHECK(call({}, err, false) == -2);
