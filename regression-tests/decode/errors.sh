@@ -108,7 +108,8 @@ decode --model a.safetensors --score-targets two --output out
 make positions.safetensors transformer-train-position-embeddings=true transformer-max-positions=4
 printf 'w2 w3 w4\nw2 w3 w4 w5\n' > four
 decode --model positions.safetensors --input four --output out
-decode --model positions.safetensors --input text --score-targets <(tail -n 1 four) --output out
+tail -n 1 four > given
+decode --model positions.safetensors --input text --score-targets given --output out
 decode --model positions.safetensors --input four --max-length 3 > cut; tail -n 1 cut
 # Translations that end with the positions have attention, too.
 "$NMT_BIN/nmt-decode" --quiet --model positions.safetensors --input four --max-length 3 --beam-size 1 --output kept \

@@ -232,7 +232,8 @@ void decode(DecodeOptions options, Options& declared) {
     runtime.profile.enter("text");
     if (lines.empty()) break;
     if (targets)
-      translator.score(lines, next_targets(*targets, lines, input, options.search.trees != nullptr), sink);
+      translator.score(lines, next_targets(*targets, lines, input, options.search.trees != nullptr), targets->name(),
+                       sink);
     else
       translator.translate(lines, sink);
     if (!attention) continue;

@@ -46,12 +46,11 @@ AttentionOutput::AttentionOutput(const AttentionOptions& options, const Scorer& 
 }
 
 void AttentionOutput::write(std::span<const IdPair> pairs) {
-  const bool all = attention_.has_value();
   for (size_t begin = 0; begin < pairs.size();) {
     const auto blank = [](const IdPair& pair) { return pair.source.empty(); };
     const auto rest = pairs.subspan(begin);
     const auto texts = static_cast<size_t>(std::ranges::find_if(rest, blank) - rest.begin());
-    read_attention(scorer_, runtime_, rest.first(texts), {all, all, true},
+    read_attention(scorer_, runtime_, rest.first(texts), attention_.has_value(),
                    [this](const IdPair& pair, const PairAttention& attention) { write(pair, attention); });
     if (texts < rest.size()) write(rest[texts], {});
     begin += texts + 1;

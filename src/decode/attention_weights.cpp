@@ -47,7 +47,7 @@ struct Layers {
   }
 };
 
-void read_batch(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> pairs, AttentionKinds kinds,
+void read_batch(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> pairs, bool self,
                 const AttentionDone& done) {
   const PairInput input = pair_input(pairs);
   const Transformer& transformer = *scorer.transformer;
@@ -66,9 +66,9 @@ void read_batch(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> 
     return all;
   };
   const int enc_depth = transformer.config().enc_depth, dec_depth = transformer.config().dec_depth;
-  const auto encoder = layers(kinds.encoder, "encoder", "self", enc_depth, input.source, input.source);
-  const auto decoder = layers(kinds.decoder, "decoder", "self", dec_depth, input.target, input.target);
-  const auto cross = layers(kinds.cross, "decoder", "cross", dec_depth, input.target, input.source);
+  const auto encoder = layers(self, "encoder", "self", enc_depth, input.source, input.source);
+  const auto decoder = layers(self, "decoder", "self", dec_depth, input.target, input.target);
+  const auto cross = layers(true, "decoder", "cross", dec_depth, input.target, input.source);
   graph.run(outputs);
   for (size_t s = 0; s < pairs.size(); ++s) done(pairs[s], {encoder.of(s), decoder.of(s), cross.of(s)});
 }
@@ -116,7 +116,7 @@ void write_weights(std::string& text, const AttentionWeights& weights, bool caus
 
 }  // namespace
 
-void read_attention(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> pairs, AttentionKinds kinds,
+void read_attention(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> pairs, bool self,
                     const AttentionDone& done) {
   std::vector<PairLength> lengths;  // without </s>
   for (const IdPair& pair : pairs)
@@ -125,7 +125,7 @@ void read_attention(const Scorer& scorer, Runtime& runtime, std::span<const IdPa
   std::vector<uint32_t> in_order(pairs.size());
   std::iota(in_order.begin(), in_order.end(), 0u);
   for (const auto& [begin, end] : cut_batches(lengths, in_order, {INT_MAX, kTokens, kTokens}))
-    read_batch(scorer, runtime, pairs.subspan(begin, end - begin), kinds, done);
+    read_batch(scorer, runtime, pairs.subspan(begin, end - begin), self, done);
 }
 
 std::string attention_json(const IdPair& pair, const PairAttention& attention, const Vocab& source, const Vocab& target,

@@ -30,14 +30,11 @@ struct PairAttention {
   AttentionWeights cross;    // target to source
 };
 
-struct AttentionKinds {
-  bool encoder, decoder, cross;
-};
-
-// Runs the training graph on each pair, in their order, and hands over the weights of these kinds, of the layers that
-// have such attention. Throws Error where a weight is not a number.
+// Runs the training graph on each pair, in their order, and hands over the weights of the layers that have such
+// attention: those to the source and, if asked for, those of encoder and decoder to themselves. Throws Error where a
+// weight is not a number.
 using AttentionDone = std::function<void(const IdPair& pair, const PairAttention& attention)>;
-void read_attention(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> pairs, AttentionKinds kinds,
+void read_attention(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> pairs, bool self,
                     const AttentionDone& done);
 
 // A line of JSON: {"source": pieces, "target": pieces, "encoder": weights, "decoder": weights, "cross": weights}, the

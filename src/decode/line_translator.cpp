@@ -88,10 +88,11 @@ std::vector<Vocab::LineIds> LineTranslator::encode(const Vocab& vocab, std::span
   return encoded;
 }
 
-std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, size_t number, const char* side) {
+std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, const std::string& file, size_t number,
+                                         const char* side) {
   auto& [ids, whole] = line;
   const auto place = [&] {
-    return fmt::format("{}:{}: the {}", input_, totals_.lines + static_cast<int64_t>(number) + 1, side);
+    return fmt::format("{}:{}: the {}", file, totals_.lines + static_cast<int64_t>(number) + 1, side);
   };
   const size_t tokens = ids.size(), kept = std::min(tokens, static_cast<size_t>(max_length_));
   if ((!whole || kept < tokens) && ++totals_.cut <= kNamed) {
@@ -157,7 +158,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
                                const std::function<void()>& meanwhile) {
   InOrder results(lines, totals_, sink);
   std::vector<std::vector<int32_t>> ids;
-  for (auto& line : encode(source_, lines)) ids.push_back(cut(std::move(line), ids.size(), "source"));
+  for (auto& line : encode(source_, lines)) ids.push_back(cut(std::move(line), input_, ids.size(), "source"));
   totals_.source_tokens += tokens_of(ids);
   std::vector<std::vector<int32_t>> sources;
   std::vector<int32_t> words;  // for trees
@@ -229,14 +230,15 @@ void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t 
             limits_.sentences, limits_.tokens);
 }
 
-void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink) {
+void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets,
+                           const std::string& targets_input, const Sink& sink) {
   check(lines.size() == targets.size(), "{} lines with {} translations", lines.size(), targets.size());
   InOrder results(lines, totals_, sink);
   auto encoded_sources = encode(source_, lines), encoded_targets = encode(target_, targets);
   std::vector<std::vector<int32_t>> sources, translations;
   for (size_t i = 0; i < lines.size(); ++i) {  // warnings come line by line
-    sources.push_back(cut(std::move(encoded_sources[i]), i, "source"));
-    translations.push_back(cut(std::move(encoded_targets[i]), i, "translation"));
+    sources.push_back(cut(std::move(encoded_sources[i]), input_, i, "source"));
+    translations.push_back(cut(std::move(encoded_targets[i]), targets_input, i, "translation"));
   }
   totals_.source_tokens += tokens_of(sources);
   totals_.target_tokens += tokens_of(translations);

@@ -50,7 +50,9 @@ class LineTranslator {
 
   // The same for given translations (as many as lines): one Translation each, the given text as the vocabulary sees it.
   // Of a line without text the empty one has log P 0 here, too.
-  void score(std::span<const std::string> lines, std::span<const std::string> targets, const Sink& sink);
+  // targets_input: what messages call their file.
+  void score(std::span<const std::string> lines, std::span<const std::string> targets, const std::string& targets_input,
+             const Sink& sink);
 
   static constexpr int64_t kNamed = 3;  // cuts that are warned of; others are only counted
   struct Totals {
@@ -64,9 +66,9 @@ class LineTranslator {
   // work on one together. Where that was one line alone, throws it with what needs less.
   void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens);
   std::vector<Vocab::LineIds> encode(const Vocab& vocab, std::span<const std::string> lines) const;
-  // What the limits leave of the number-th of the lines at hand, with a warning where it is less; UserError where the
-  // model knows no such positions.
-  std::vector<int32_t> cut(Vocab::LineIds line, size_t number, const char* side);
+  // What the limits leave of the number-th of the lines at hand of a file, with a warning where it is less; UserError
+  // where the model knows no such positions.
+  std::vector<int32_t> cut(Vocab::LineIds line, const std::string& file, size_t number, const char* side);
   Translation translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const;
   class InOrder;
 

@@ -40,7 +40,6 @@ class SourceQueue {
   void close() { closed_ = true; }  // nothing is left; any thread may say so
   const std::vector<int32_t>& operator[](size_t index) const { return sources_[index]; }
   int64_t words(size_t index) const { return words_.empty() ? std::ssize(sources_[index]) - 1 : words_[index]; }
-  size_t size() const { return sources_.size(); }
 
  private:
   std::span<const std::vector<int32_t>> sources_;

@@ -14,8 +14,8 @@ namespace nmt {
 
 namespace {
 
-// F1 as nmt-eval has it of nmt-decode's trees. A parser's tags do not count: by them EVALB would take words for
-// punctuation.
+// F1 of normalised trees, as nmt-eval has it of nmt-decode's with XX for all tags: by a parser's own tags EVALB would
+// take words for punctuation.
 double brackets_f1(const Measured& m) {
   BracketSums sums;
   for (size_t i = 0; i < m.translations.size(); ++i) {

@@ -21,11 +21,11 @@ std::vector<IdPair> random_pairs(size_t count, uint64_t longest) {
   return pairs;
 }
 
-std::vector<PairAttention> attention_of(TestModel& model, std::span<const IdPair> pairs, AttentionKinds kinds,
+std::vector<PairAttention> attention_of(TestModel& model, std::span<const IdPair> pairs, bool self,
                                         const std::shared_ptr<Backend>& backend = host_backend()) {
   Runtime runtime(2, DType::kF32, false, backend);
   std::vector<PairAttention> found;
-  read_attention(model.scorer(), runtime, pairs, kinds, [&](const IdPair& pair, const PairAttention& attention) {
+  read_attention(model.scorer(), runtime, pairs, self, [&](const IdPair& pair, const PairAttention& attention) {
     CHECK(&pair == &pairs[found.size()]);
     found.push_back(attention);
   });
@@ -60,7 +60,7 @@ TEST_CASE("the weights of every row sum to 1, and do not depend on the sentences
   TestModel model(5);
   auto pairs = random_pairs(40, 30);  // several batches
   pairs.push_back({{1}, {1}});
-  const auto together = attention_of(model, pairs, {true, true, true});
+  const auto together = attention_of(model, pairs, true);
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto& [encoder, decoder, cross] = together[i];
     const int64_t source = std::ssize(pairs[i].source), target = std::ssize(pairs[i].target);
@@ -77,12 +77,12 @@ TEST_CASE("the weights of every row sum to 1, and do not depend on the sentences
         for (size_t k = behind; weights == &decoder && k < of_row.size(); ++k) CHECK(of_row[k] == 0);
       }
     }
-    const auto alone = attention_of(model, std::span(&pairs[i], 1), {true, true, true});
+    const auto alone = attention_of(model, std::span(&pairs[i], 1), true);
     check_close(encoder, alone[0].encoder);
     check_close(decoder, alone[0].decoder);
     check_close(cross, alone[0].cross);
   }
-  const auto some = attention_of(model, pairs, {false, false, true});
+  const auto some = attention_of(model, pairs, false);
   CHECK((some[0].encoder.values.empty() && some[0].decoder.values.empty()));
   check_close(some[7].cross, together[7].cross);
 }
@@ -92,8 +92,8 @@ TEST_CASE("a device's attention weights are the host's") {
   if (device == nullptr) return;
   TestModel here(5), there(5, 12, device);
   const auto pairs = random_pairs(5, 9);
-  const auto expected = attention_of(here, pairs, {true, true, true});
-  const auto found = attention_of(there, pairs, {true, true, true}, device);
+  const auto expected = attention_of(here, pairs, true);
+  const auto found = attention_of(there, pairs, true, device);
   for (size_t i = 0; i < pairs.size(); ++i) {
     check_close(found[i].encoder, expected[i].encoder);
     check_close(found[i].decoder, expected[i].decoder);
@@ -106,9 +106,8 @@ TEST_CASE("weights that are not numbers are refused") {
   model.model.parameters.values()[0] = NAN;
   Runtime runtime(1);
   const IdPair pair{{0, 1}, {0, 1}};
-  CHECK_THROWS_WITH(
-      read_attention(model.scorer(), runtime, std::span(&pair, 1), {true, true, true}, [](auto&, auto&) {}),
-      "the model's attention weights are not numbers");
+  CHECK_THROWS_WITH(read_attention(model.scorer(), runtime, std::span(&pair, 1), true, [](auto&, auto&) {}),
+                    "the model's attention weights are not numbers");
 }
 
 TEST_CASE("words are linked by the sum over source pieces and the mean over target pieces") {

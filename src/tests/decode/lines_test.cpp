@@ -137,7 +137,7 @@ TEST_CASE("lines that a device's memory does not suffice for together are worked
       fmt::format(": from now on not more than 20 lines, of {} tokens, are worked on together", tokens / 2)));
   LineTranslator translator(decoder, *vocab, *vocab, {.sentences = 40}, "test");
   size_t scored = 0;
-  translator.score(lines, lines, [&](int64_t, const std::string&, auto) { ++scored; });
+  translator.score(lines, lines, "given", [&](int64_t, const std::string&, auto) { ++scored; });
   CHECK(scored == lines.size());
 }
 #endif
@@ -165,10 +165,13 @@ TEST_CASE("a warning names the line of the whole input, whatever is translated a
   LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.max_length = 3}, "test");
   const std::vector<std::string> lines = {"w2", "w3 w4 w5 w6", "w7"};
   for (int call = 0; call < 2; ++call) translator.translate(lines, [](int64_t, const std::string&, auto) {});
+  const std::vector<std::string> given = {"w2 w3 w4 w5", "w2", "w2"};
+  translator.score(lines, given, "given", [](int64_t, const std::string&, auto) {});
   const auto warnings = read_lines(folder / "log");
-  REQUIRE(warnings.size() == 2);
+  REQUIRE(warnings.size() == 3);
   CHECK(warnings[0].find(" test:2: the source has 4 tokens and is cut after 3;") != std::string::npos);
   CHECK(warnings[1].find(" test:5: the source has 4 tokens and is cut after 3;") != std::string::npos);
+  CHECK(warnings[2].find(" given:7: the translation has 4 tokens and is cut after 3;") != std::string::npos);
 }
 
 TEST_CASE("a line of many bytes is cut before it has tokens") {
@@ -189,7 +192,7 @@ TEST_CASE("given translations are scored in order") {
   const std::vector<std::string> targets = {"w2", "w3 w4", "", "w8 w8 w8", ""};
   LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.sentences = 2}, "test");
   std::vector<double> sums;
-  translator.score(lines, targets, [&](int64_t number, const std::string&, std::span<const Translation> t) {
+  translator.score(lines, targets, "given", [&](int64_t number, const std::string&, std::span<const Translation> t) {
     CHECK(number == static_cast<int64_t>(sums.size()));
     CHECK(t[0].text == targets[sums.size()]);
     const auto length = static_cast<double>(f.vocab->encode(targets[sums.size()]).size() + 1);
