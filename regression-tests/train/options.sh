@@ -6,6 +6,7 @@ head -n 20 data/train.de > few.de
 "$NMT_BIN/nmt-vocab" --type bpe --size 280 --train-sets data/train.en data/train.de --output small.spm 2> /dev/null
 printf 'seed = 5\n' > seed.cfg
 mkdir folder
+train --after 2u --seed 9 --model trained.safetensors 2> /dev/null
 valid="--valid-sets few.en few.de --valid-freq 4u"
 translates="$valid --valid-translation-output translations --after 60u --learn-rate 0.03"
 
@@ -51,6 +52,7 @@ model                       | files | | --model other.safetensors
 optimizer-delay             | model | | --optimizer-delay 2
 optimizer-params            | model | | --optimizer-params 0.8 0.98 1e-9
 precision                   | model | | --precision bf16
+pretrained-model            | model | | --pretrained-model trained.safetensors
 profile                     | out   | | --profile
 quiet                       | log   | | --quiet
 restart                     | log   | --after 8u --resumed | --restart
@@ -101,7 +103,7 @@ run() {
   mkdir "$folder"
   (
     cd "$folder"
-    ln -s ../data ../vocab.spm ../small.spm ../few.en ../few.de ../seed.cfg .
+    ln -s ../trained.safetensors ../data ../vocab.spm ../small.spm ../few.en ../few.de ../seed.cfg .
     local arguments="$* "
     case $arguments in *--vocabs*) tiny=${tiny/--vocabs vocab.spm/} ;; esac
     if [ "$arguments" != "${arguments/--resumed /}" ]; then

@@ -84,7 +84,11 @@ void train(const VocabTraining& settings, const std::string& output, int threads
   file.commit();
   log::info("{}: {}, {} pieces, trained on {} lines", output_name(output), trained.vocab->type(), trained.vocab->size(),
             trained.lines);
-  log::info("{}", measure_fit(*trained.vocab, trained.words, threads_or_all(threads)).text());
+  const VocabFit fit = measure_fit(*trained.vocab, trained.words, threads_or_all(threads));
+  log::info("{}", fit.text());
+  if (fit.unknown > 0 && settings.type != "words" && settings.character_coverage < 1)
+    log::warn(
+        "rare characters of the text are unknown, and are lost in translation: --character-coverage 1 keeps them");
 }
 
 // Whole lines, however long: this must lose nothing.

@@ -12,13 +12,6 @@ Vocabularies read_vocabularies(const std::vector<std::string>& files) {
   return {source, target, files.front(), files.back()};
 }
 
-Vocabularies own_vocabularies(const Model& model, const std::string& path) {
-  require(!model.target_vocabulary.empty(), "{} holds no vocabulary; give --vocabs", path);
-  const auto source = Vocab::from_bytes(model.source_vocabulary, path);
-  const auto target = model.shared_vocabulary ? source : Vocab::from_bytes(model.target_vocabulary, path);
-  return {source, target, path, path};
-}
-
 void require_fit(const Vocabularies& v, const ModelConfig& config, const std::string& model) {
   const auto fits = [&](const Vocab& vocab, const std::string& name, int size, int eos, const char* side) {
     require(vocab.size() == size && vocab.eos_id() == eos,
@@ -42,6 +35,13 @@ void require_same(const Vocab& a, const std::string& a_name, const Vocab& b, con
 }
 
 }  // namespace
+
+Vocabularies own_vocabularies(const Model& model, const std::string& path) {
+  require(!model.target_vocabulary.empty(), "{} holds no vocabulary; give --vocabs", path);
+  const auto source = Vocab::from_bytes(model.source_vocabulary, path);
+  const auto target = model.shared_vocabulary ? source : Vocab::from_bytes(model.target_vocabulary, path);
+  return {source, target, path, path};
+}
 
 std::vector<Scorer> Models::load(const std::shared_ptr<Backend>& backend) {
   std::vector<Scorer> scorers;

@@ -16,6 +16,9 @@ struct Vocabularies {
   std::string source_name, target_name;  // of their files
 };
 
+// Those in a model's file, `path`. Throws UserError where it has none.
+Vocabularies own_vocabularies(const Model& model, const std::string& path);
+
 // The model that translates, or those of an ensemble, from their files.
 class Models {
  public:

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "config/threads.h"
 #include "decode/beam.h"
+#include "io/model_file.h"
 #include "io/training_files.h"
 #include "train/amount.h"
 #include "train/tasks.h"
@@ -45,6 +46,9 @@ void TrainOptions::declare(Options& o) {
   o.add("task", task, "A whole recipe by name; options given besides it win").choices(task_names);
   o.add("model", model_path, "The model file to write; checkpoints stand beside it");
   o.add("vocabs", vocabs, "Vocabulary of both sides, or of source and target");
+  o.add("pretrained-model", pretrained_model,
+        "Begin with the parameters of this model, not at random: to learn other text, or with other options. "
+        "Architecture, dropout and vocabularies are the model's where not given");
   data.declare(o);
   model.declare(o);
   o.add("transformer-depth-scaling", depth_scaling,
@@ -118,19 +122,25 @@ void TrainOptions::declare(Options& o) {
 }
 
 void TrainOptions::apply_task(Options& o) {
-  const auto set = [&](const std::string& name, const std::string& value) {
+  const auto set = [&](const std::string& name, const std::vector<std::string>& value) {
     Option* option = o.find(name);
     check(option != nullptr, "task {} sets the unknown option {}", task, name);
-    if (!option->given()) option->set({value});
+    if (!option->given()) option->set(value);
   };
+  if (!pretrained_model.empty()) {
+    ModelConfig config = ModelConfig::from_json(ModelFile::open_served(pretrained_model).config(), pretrained_model);
+    Options of_model;
+    config.declare(of_model);
+    for (const Option& option : of_model.all()) set(option.name(), option.get());
+  }
   if (!task.empty())
-    for (const auto& [name, value] : std::ranges::find(tasks(), task, &Task::name)->settings) set(name, value);
+    for (const auto& [name, value] : std::ranges::find(tasks(), task, &Task::name)->settings) set(name, {value});
   o.end_source();
   settle_batch_words(o, data);
   if (model.target_trees) {
     const SearchOptions parsing = SearchOptions::parsing();
-    set("beam-size", std::to_string(parsing.beam));
-    set("alpha", fmt::format("{}", parsing.alpha));
+    set("beam-size", {std::to_string(parsing.beam)});
+    set("alpha", {fmt::format("{}", parsing.alpha)});
   }
 }
 
@@ -167,7 +177,10 @@ void TrainOptions::validate() const {
   require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
   refuse_idle_options();
   OptionFiles files;
-  files.reads("vocabs", vocabs).reads("train-sets", data.train_sets).reads("valid-sets", valid_sets);
+  files.reads("pretrained-model", pretrained_model)
+      .reads("vocabs", vocabs)
+      .reads("train-sets", data.train_sets)
+      .reads("valid-sets", valid_sets);
   if (trains()) files.writes("model", model_path).writes("model", TrainingFiles(model_path).state());
   files.writes("log", log_file).writes("log-json", log_json).writes("valid-translation-output", valid_output);
 }
@@ -201,6 +214,8 @@ void TrainOptions::refuse_idle_options() const {
           "--transformer-kernel-width is for layers of convolution");
   require(has_layer("self-attention") || model.attention_window == usual.model.attention_window,
           "--transformer-attention-window is for self-attention, which no layer has");
+  require(!depth_scaling || pretrained_model.empty(),
+          "--transformer-depth-scaling is for parameters that begin at random: those of --pretrained-model do not");
   require(lr_scale == 1 || learn_rate == 0,
           "--lr-scale is for the paper's learning rate: leave it out, or give --learn-rate 0");
 }

@@ -14,6 +14,7 @@ struct TrainOptions {
   std::string task;
   std::string model_path = "model.safetensors";
   std::vector<std::string> vocabs;
+  std::string pretrained_model;  // whose parameters, architecture and, without vocabs, vocabularies this training has
   bool depth_scaling = false;
   ModelConfig model;
   DataOptions data;

@@ -1,10 +1,10 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <tuple>
 #include <utility>
 
 #include "base/clock.h"
@@ -25,6 +25,8 @@ static_assert(std::atomic<int>::is_always_lock_free);
 void on_signal(int number) { stop_signal = number; }
 
 constexpr size_t kBatchesAhead = 8;
+constexpr const char* kBeginAnew =
+    "another --model leaves that training as it is; --restart begins anew and removes its models";
 
 }  // namespace
 
@@ -39,9 +41,10 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
       log_(options.trains() ? options.log_json : "", options.quiet) {
   log::set_quiet(options_.quiet);
   if (options_.trains() && !options_.log_file.empty()) log::copy_to_file(options_.log_file);
-  const auto& v = options_.vocabs;
-  require(!v.empty(), "--vocabs is missing (see --help)");
-  std::tie(source_, target_) = Vocab::load_sides(v);
+  if (!options_.pretrained_model.empty()) pretrained_ = Model::load(options_.pretrained_model);
+  const Vocabularies v = vocabularies();
+  source_ = v.source;
+  target_ = v.target;
   ModelConfig& config = options_.model;
   config.source_vocabulary = source_->size();
   config.target_vocabulary = target_->size();
@@ -50,10 +53,13 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
   require(!config.tied_embeddings_all || source_ == target_,
           "--tied-embeddings-all needs one vocabulary for both sides, but {} and {} differ: give one, or "
           "--no-tied-embeddings-all",
-          v.front(), v.back());
+          v.source_name, v.target_name);
   config.validate();
   options_.data.target_trees = config.target_trees;
-  if (config.target_trees) TreeGrammar(*target_, source_ == target_, v.back());  // fits
+  if (config.target_trees) TreeGrammar(*target_, source_ == target_, v.target_name);  // fits
+  require(pretrained_ == nullptr || config.fits(pretrained_->transformer.config()),
+          "--pretrained-model {} has another architecture than the options name: leave them out",
+          options_.pretrained_model);
   model_ = std::make_unique<Model>(config);
   model_->source_vocabulary = source_->bytes();
   model_->target_vocabulary = target_->bytes();
@@ -62,6 +68,19 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
     replicas_ = std::make_unique<Replicas>(options_, *model_);
     moments_ = std::make_unique<Moments>(model_->parameters.size(), options_.exponential_smoothing > 0);
   });
+}
+
+Vocabularies Trainer::vocabularies() const {
+  const auto& files = options_.vocabs;
+  if (pretrained_ != nullptr && files.empty()) return own_vocabularies(*pretrained_, options_.pretrained_model);
+  require(!files.empty(), "--vocabs is missing (see --help)");
+  const auto [source, target] = Vocab::load_sides(files);
+  if (pretrained_ != nullptr) {
+    const Vocabularies own = own_vocabularies(*pretrained_, options_.pretrained_model);
+    require(source->bytes() == own.source->bytes() && target->bytes() == own.target->bytes(),
+            "--pretrained-model {} has another vocabulary than --vocabs: leave that out", options_.pretrained_model);
+  }
+  return {source, target, files.front(), files.back()};
 }
 
 std::span<const float> Trainer::served_values() {
@@ -109,7 +128,7 @@ void Trainer::resume(const std::string& checkpoint) try {
   }
   if (state_.progress.updates > 0) saved_at_ = state_.progress.updates;
 } catch (const UserError& error) {
-  user_error("{} (use --restart to begin anew)", error.what());
+  user_error("{} ({})", error.what(), kBeginAnew);
 }
 
 void Trainer::initialise() {
@@ -117,7 +136,12 @@ void Trainer::initialise() {
   state_.depth_scaling = options_.depth_scaling ? 1 : 0;
   state_.corpus = corpus_->fingerprint();
   state_.batching = batching();
-  model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
+  if (pretrained_ != nullptr) {
+    std::ranges::copy(pretrained_->parameters.values(), model_->parameters.values().begin());
+    log::info("the parameters begin as those of {}", options_.pretrained_model);
+  } else {
+    model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
+  }
   moments_->start_smoothing(model_->parameters.values());
 }
 
@@ -140,6 +164,7 @@ void Trainer::start_or_resume() {
   } else {
     initialise();
   }
+  pretrained_.reset();
   prepare();
 }
 
@@ -151,7 +176,7 @@ void Trainer::prepare() {
   try {
     stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
   } catch (const UserError& error) {
-    user_error("{}: {} (use --restart to begin anew)", files_.state(), error.what());
+    user_error("{}: {} ({})", files_.state(), error.what(), kBeginAnew);
   }
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
   Runtime& first = replicas_->first();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/models.h"
 #include "graph/runtime.h"
 #include "io/training_files.h"
 #include "nn/model.h"
@@ -50,6 +51,7 @@ class Trainer {
   };
 
   void train();
+  Vocabularies vocabularies() const;
   void load_data();
   void initialise();  // a new model
   void refuse_earlier_models() const;
@@ -86,7 +88,7 @@ class Trainer {
   std::vector<Amount> ends_;
   Amount valid_every_, save_every_, display_every_;
   std::shared_ptr<const Vocab> source_, target_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Model> model_, pretrained_;  // pretrained_: to begin with, till then
   std::unique_ptr<Moments> moments_;
   std::unique_ptr<Replicas> replicas_;
   std::deque<Step> begun_;  // updates whose outcome is not known yet

@@ -2,7 +2,9 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "io/model_file.h"
 #include "tests/catch.h"
+#include "tests/complaint.h"
 #include "tests/temp_folder.h"
 #include "train/tasks.h"
 #include "train/train_log.h"
@@ -10,6 +12,7 @@
 #include "train/valid_metrics.h"
 
 using namespace nmt;
+using namespace nmt::testing;
 
 namespace {
 
@@ -70,6 +73,29 @@ TEST_CASE("options given beside a recipe win") {
   CHECK(o.after == "5e");
   CHECK(o.model.dim_ffn == 4096);
   CHECK(o.threads == 0);  // this machine's cores are no part of the options
+}
+
+TEST_CASE("a model to begin with counts less than options and more than a recipe") {
+  const TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  ModelConfig config{.dim_emb = 64, .heads = 2, .norm = "pre", .dropout = 0.25};
+  config.source_vocabulary = config.target_vocabulary = 10;
+  ModelContent content;
+  content.metadata[std::string(kConfigKey)] = config.to_json();
+  write_model(path, content);
+  const TrainOptions o = of_task("transformer-big", {{"pretrained-model", path}, {"transformer-heads", "4"}});
+  CHECK(o.model.dim_emb == 64);
+  CHECK(o.model.heads == 4);
+  CHECK(o.model.norm == "pre");
+  CHECK(o.model.dropout == 0.25);
+  CHECK(o.after == "300Ku");
+  CHECK(complaint_of([&] {
+          of_task("transformer-base", {{"pretrained-model", path}, {"transformer-depth-scaling", "true"}});
+        }).starts_with("--transformer-depth-scaling is for parameters that begin at random"));
+  CHECK(complaint_of([&] {
+          of_task("transformer-base", {{"pretrained-model", path}, {"model", path}});
+        }) ==
+        fmt::format("--pretrained-model and --model are one file, {}: what is written needs a file of its own", path));
 }
 
 TEST_CASE("an option that sets two hides what counts less than it") {

@@ -454,14 +454,66 @@ TEST_CASE("a save that was put off is made after the next sound update") {
   CHECK(!std::filesystem::exists(folder / "m.iter4.safetensors"));
 }
 
+TEST_CASE("a training can begin with another one's model") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  folder.fresh(o, "20u");
+  const std::string general = folder / "general.safetensors";
+  std::filesystem::rename(o.model_path, general);
+  const Tensors expected = read_tensors(general);
+
+  // As nmt-train reads it: architecture and vocabulary are the model's.
+  TrainOptions tuned;
+  Options declared;
+  tuned.declare(declared);
+  declared.find("pretrained-model")->set({general});
+  tuned.apply_task(declared);
+  tuned.model_path = o.model_path;
+  tuned.data = o.data;
+  tuned.precision = "f32";
+  tuned.devices = {"cpu"};
+  tuned.threads = 1;
+  tuned.quiet = true;
+  tuned.exponential_smoothing = 0.1;
+  tuned.seed = 2;
+  CHECK(tuned.model.dim_ffn == o.model.dim_ffn);
+  CHECK(tuned.model.dropout == o.model.dropout);
+
+  TrainOptions still = tuned;
+  still.learn_rate = 1e-30;
+  CHECK(with_prefix(folder.fresh(still, "1u"), "ema.") == expected);
+  CHECK(read_tensors(o.model_path) == expected);
+  CHECK(ModelFile::open(o.model_path).source_vocabulary() == ModelFile::open(general).source_vocabulary());
+  still.vocabs = o.vocabs;
+  folder.fresh(still, "1u");
+  CHECK(read_tensors(o.model_path) == expected);
+
+  const Tensors unbroken = folder.fresh(tuned, "4u");
+  folder.fresh(tuned, "2u");
+  CHECK(folder.further(tuned, "4u") == unbroken);
+
+  TrainOptions wider = tuned;
+  wider.model.dim_ffn *= 2;
+  CHECK_THROWS_WITH(folder.fresh(wider, "1u"), "--pretrained-model " + general +
+                                                   " has another architecture than the options name: leave them out");
+  TrainOptions other = tuned;
+  other.vocabs = {folder / "others"};
+  std::string words = read_file(o.vocabs[0]);
+  words.replace(words.find("w7\t"), 2, "v7");
+  std::ofstream(other.vocabs[0]) << words;
+  CHECK_THROWS_WITH(folder.fresh(other, "1u"),
+                    "--pretrained-model " + general + " has another vocabulary than --vocabs: leave that out");
+}
+
 TEST_CASE("how parameters were first scaled does not change at a resume") {
   const TrainingFolder folder;
   TrainOptions o = folder.options();
   folder.fresh(o, "2u");
   o.depth_scaling = true;
-  CHECK_THROWS_WITH(folder.further(o, "3u"), folder.state_path() +
-                                                 " was made without --transformer-depth-scaling (use "
-                                                 "--restart to begin anew)");
+  CHECK_THROWS_WITH(folder.further(o, "3u"),
+                    folder.state_path() +
+                        " was made without --transformer-depth-scaling (another --model leaves that training as it is; "
+                        "--restart begins anew and removes its models)");
   folder.change([](nlohmann::json& state, Tensors&) { state.erase("depth-scaling"); });  // an earlier version's
   folder.further(o, "3u");
 }
