@@ -47,6 +47,9 @@ try --train-sets text --output ''
 try --train-sets - - --output v < text
 try --train-sets text --output folder/none/v --type words
 ls v 2> /dev/null
+{ yes 'ein Haus und ein Hund' | head -n 300; echo 'Übung'; } > rare
+try --train-sets rare --output rare.spm --size 20
+try --train-sets rare --output rare.spm --size 20 --character-coverage 1
 try --train-sets malformed --output v.words --type words
 "$NMT_BIN/nmt-vocab" inspect --vocab v.words --pieces | tail -n 6
 try inspect --vocab nowhere
