@@ -176,7 +176,8 @@ bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
   if (is_standard_output(a) || is_standard_output(b)) return is_standard_output(a) == is_standard_output(b);
   if (is_no_regular_file(a)) return false;
-  return a == b || std::filesystem::weakly_canonical(a, failed) == std::filesystem::weakly_canonical(b, failed);
+  const auto whole = std::filesystem::weakly_canonical(a, failed);  // empty where it cannot be looked at
+  return a == b || (!whole.empty() && whole == std::filesystem::weakly_canonical(b, failed));
 }
 
 }  // namespace

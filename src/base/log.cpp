@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/utf8.h"
 
 namespace nmt::log {
 namespace {
@@ -28,7 +29,8 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void write(Level level, std::string_view text) {
+void write(Level level, std::string_view message) {
+  const std::string text = printable(message, kLongest);
   const auto lock = Progress::cleared();
   if (level == Level::kInfo)
     logger().info("{}", text);

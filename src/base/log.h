@@ -6,11 +6,13 @@
 
 #include <fmt/format.h>
 
-// One line each to stderr, `[2025-01-21 16:30:34] text` (a warning says so), and to a log file on request. Any thread
-// may write; Error where a file cannot be.
+// One line each to stderr, `[2025-01-21 16:30:34] text` (a warning says so), and to a log file on request; `printable`,
+// as it may hold parts of any input. Any thread may write; Error where a file cannot be.
 namespace nmt::log {
 
 enum class Level { kInfo, kWarning };
+
+inline constexpr size_t kLongest = 4000;  // bytes of a message; of a longer one the end is left out
 
 void write(Level level, std::string_view text);
 void set_quiet(bool quiet);  // only warnings to stderr

@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <fmt/format.h>
+
 namespace nmt {
 namespace {
 
@@ -31,6 +33,18 @@ bool is_valid_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();)
     if (next(text, i) == kMalformed) return false;
   return true;
+}
+
+std::string printable(std::string_view text, size_t longest) {
+  std::string result;
+  for (const char c : repair_utf8(text.substr(0, longest))) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f)
+      result += fmt::format("\\x{:02x}", byte);
+    else
+      result += c;
+  }
+  return text.size() > longest ? result + "..." : result;
 }
 
 std::string_view without_byte_order_mark(std::string_view text) {

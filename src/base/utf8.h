@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,9 @@ inline bool begins_character(char byte) { return (static_cast<unsigned char>(byt
 
 // Each maximal malformed part becomes U+FFFD (Unicode standard, section 3.9); valid text is returned unchanged.
 std::string repair_utf8(std::string_view text);
+
+// Text of unknown origin as it may stand in a message: control characters as \xNN, cut after so many bytes.
+std::string printable(std::string_view text, size_t longest = 100);
 
 // Takes U+FEFF from the start of a text, where some editors put it.
 std::string_view without_byte_order_mark(std::string_view text);

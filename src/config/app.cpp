@@ -13,6 +13,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/log.h"
+#include "base/utf8.h"
 #include "base/version.h"
 
 namespace nmt {
@@ -166,6 +168,7 @@ int App::main(int argc, char** argv) {
   const auto report = [&](std::string what) {
     std::ranges::replace(what, '\n', ' ');  // one line, whatever was typed
     std::erase(what, kGuard);
+    what = printable(what, log::kLongest);
     std::fputs(fmt::format("{}: error: {}\n", name_, what).c_str(), stderr);  // where there is somebody to read it
   };
   take_standard_descriptors();

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/parse_number.h"
+#include "base/utf8.h"
 #include "io/floats.h"
 
 namespace nmt {

@@ -205,20 +205,6 @@ std::optional<uint64_t> byte_size(DType dtype, std::span<const uint64_t> shape) 
 
 }  // namespace
 
-std::string printable(std::string_view name) {
-  constexpr size_t kLongest = 100;
-  std::string text;
-  const std::string valid = repair_utf8(name.substr(0, kLongest));
-  for (const char c : valid) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f)
-      text += fmt::format("\\x{:02x}", byte);
-    else
-      text += c;
-  }
-  return name.size() > kLongest ? text + "..." : text;
-}
-
 SafetensorsContent parse_safetensors(std::string_view file_name, std::span<const std::byte> file) {
   HeaderReader reader(file_name);
   constexpr uint64_t kLengthBytes = 8;

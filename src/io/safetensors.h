@@ -37,9 +37,6 @@ inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 // sizes, and data that overlaps, leaves holes, is cut off, is misaligned or goes on after the last tensor.
 SafetensorsContent parse_safetensors(std::string_view file_name, std::span<const std::byte> file);
 
-// A name out of a file as it may stand in a message: control characters escaped, cut after 100 bytes.
-std::string printable(std::string_view name);
-
 // A memory-mapped file; its tensors are valid as long as the object lives, also after a move.
 class SafetensorsFile {
  public:

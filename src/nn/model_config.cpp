@@ -7,6 +7,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "io/model_file.h"
 
 namespace nmt {

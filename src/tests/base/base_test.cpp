@@ -306,6 +306,20 @@ TEST_CASE("malformed UTF-8 is found and repaired") {
   CHECK(to_utf8(to_utf32("aé€\U0001F600")) == "aé€\U0001F600");
 }
 
+TEST_CASE("what a message shows of unknown text is one short line") {
+  CHECK(printable("d\u00e9j\u00e0 vu") == "d\u00e9j\u00e0 vu");
+  CHECK(printable("a\x1b[2J\n\x7f") == "a\\x1b[2J\\x0a\\x7f");
+  CHECK(printable("\xff") == "\uFFFD");
+  CHECK(printable("abcdef", 6) == "abcdef");
+  CHECK(printable("abcdefg", 6) == "abcdef...");
+}
+
+TEST_CASE("two files that cannot be looked at are not one") {
+  const std::string a(300, 'a'), b(300, 'b');
+  CHECK_NOTHROW(OptionFiles().reads("input", a).writes("output", b));
+  CHECK_THROWS_AS(OptionFiles().reads("input", a).writes("output", a), UserError);
+}
+
 TEST_CASE("hash64 tells lengths, seeds and orders apart") {
   CHECK(hash64("") != hash64(std::string_view("\0", 1)));
   CHECK(hash64("ab") != hash64("ba"));
