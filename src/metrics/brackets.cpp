@@ -111,8 +111,9 @@ Sentence read_sentence(std::string_view line, const std::string& name, const Bra
 void agree_on_quotes(Sentence& gold, Sentence& test, const BracketParameters& p) {
   for (size_t t = 0; t < test.quotes.size(); ++t) {
     const size_t place = test.quotes[t].place;
-    for (size_t g = 0; g < gold.quotes.size(); ++g) {
-      if (gold.quotes[g].place != place) continue;
+    const auto first = std::ranges::lower_bound(gold.quotes, place, {}, &Quote::place);
+    for (auto g = static_cast<size_t>(first - gold.quotes.begin());
+         g < gold.quotes.size() && gold.quotes[g].place == place; ++g) {
       const bool gold_deleted = contains(p.deleted, gold.quotes[g].word.tag);
       const bool test_deleted = contains(p.deleted, test.quotes[t].word.tag);
       if (gold_deleted && !test_deleted) gold.put_back(g);

@@ -13,8 +13,8 @@ namespace nmt {
 // uniform sample of so many lines is given, in their order, which depends on the seed and the number of lines alone.
 class TrainingLines {
  public:
-  // Throws UserError where standard input is named twice and where a file, unless it is a pipe, cannot be opened. A
-  // sample is drawn at once, so all files are read.
+  // Throws UserError where a file, unless it is a pipe, cannot be opened. A sample is drawn at once, so all files are
+  // read.
   TrainingLines(std::vector<std::string> paths, int64_t max_lines, uint64_t seed);
 
   // The next line; false at the end. Throws UserError where a file cannot be read.

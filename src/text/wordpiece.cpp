@@ -9,8 +9,6 @@
 namespace nmt {
 namespace {
 
-constexpr int kMaxCharacters = 200;
-
 bool continues_word(std::string_view piece) {
   return piece.starts_with(WordPieceVocab::kContinues) && piece.size() > WordPieceVocab::kContinues.size();
 }
@@ -63,7 +61,7 @@ bool WordPieceVocab::is_control(int id) const {
 }
 
 bool WordPieceVocab::encode_word(const std::string& word, std::vector<int32_t>& ids) const {
-  if (std::ranges::count_if(word, begins_character) > kMaxCharacters) return false;
+  if (std::ranges::count_if(word, begins_character) > kLongestWord) return false;
   const std::string_view text = word;
   for (size_t begin = 0; begin < text.size();) {
     const Ids& known = begin == 0 ? starts_ : continuations_;

@@ -20,7 +20,9 @@ class WordPieceVocab : public Vocab {
   static constexpr std::string_view kUnknown = "[UNK]", kContinues = "##";
   static constexpr std::string_view kSpecial[] = {"[PAD]", kUnknown, "[CLS]", "[SEP]", "[MASK]"};  // of BERT
 
-  static bool recognises(std::string_view bytes);  // a guess: it has a line that begins with [UNK]
+  static constexpr int kLongestWord = 200;  // characters; a longer word is unknown, as to BERT
+
+  static bool recognises(std::string_view bytes);  // a guess: it has the line [UNK]
   // Throws UserError where a line is no piece, or the unknown or end-of-sentence piece is missing.
   WordPieceVocab(std::string bytes, const std::string& name);
 

@@ -100,7 +100,10 @@ class PairHeap {
 class PieceTrainer {
  public:
   PieceTrainer(const WordCounts& words, double coverage) : pairs_(units_) {
-    const auto sorted = by_count(words);
+    auto sorted = by_count(words);
+    std::erase_if(sorted, [](const auto& word) {  // what is never encoded teaches nothing, and takes long
+      return std::ranges::count_if(word.first, begins_character) > WordPieceVocab::kLongestWord;
+    });
     const auto alphabet = characters(sorted, coverage);
     for (const auto& [word, count] : sorted) add_word(to_utf32(word), count, alphabet);
     for (size_t w = 0; w < words_.size(); ++w) count_pairs(static_cast<int32_t>(w), 1);

@@ -193,6 +193,12 @@ TEST_CASE("WordPiece: sizes that do not fit the text, rare characters") {
         "--size 14 is too large for this text: at most 13 pieces can be made");
   CHECK(train_wordpiece(counts, 13, 1.0) == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##a\nb\n##b\nx\n##x\nab\nba\n");
   CHECK(vocab_of(train_wordpiece(counts, 11, 0.99))->find("x") == -1);
+  // Words that are too long to be encoded count for nothing.
+  WordCounts more = counts;
+  more[std::string(WordPieceVocab::kLongestWord + 1, 'y')] = 1000;
+  CHECK(train_wordpiece(more, 13, 1.0) == train_wordpiece(counts, 13, 1.0));
+  more = {{std::string(WordPieceVocab::kLongestWord, 'y'), 1}};
+  CHECK_NOTHROW(train_wordpiece(more, 8, 1.0));
 }
 
 TEST_CASE("WordPiece: trained on text, deterministic, nothing of it unknown") {
