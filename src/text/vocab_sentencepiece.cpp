@@ -50,7 +50,9 @@ std::string SentencePieceVocab::decode(std::span<const int32_t> ids) const {
   for (const int32_t id : ids) check_id(id);
   std::string text;
   check_status(processor_->Decode(std::vector<int>(ids.begin(), ids.end()), &text));
-  std::ranges::replace(text, '\n', ' ');  // a byte piece must not make two lines of one
+  // Byte pieces must neither make two lines of one nor what no text may hold.
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\r' || c == '\0'; }, ' ');
   return text;
 }
 

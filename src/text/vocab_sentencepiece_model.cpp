@@ -95,7 +95,7 @@ bool safe_rules(std::string_view rules) {
   std::vector<int> seen(units.size(), -1);  // most matches with which a node was reached on this level
   size_t visits = 0;
   for (int depth = 0; !level.empty(); ++depth) {
-    if (depth > kMaxDepth || (visits += level.size()) > 64 * units.size()) return false;
+    if (depth > kMaxDepth || (visits += level.size()) > 2 * units.size()) return false;
     deeper.clear();
     for (const auto& [node, matches] : level) {
       const size_t base = target(node);
