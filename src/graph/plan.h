@@ -27,11 +27,9 @@ struct Plan {
       std::vector<Value> inputs;
       std::vector<Spec> outputs;
       std::vector<int32_t> sinks;
-      bool operator==(const Entry&) const = default;
     };
     std::vector<Entry> nodes;
     std::vector<Value> outputs;
-    bool operator==(const Signature&) const = default;
   };
 
   Signature signature;
