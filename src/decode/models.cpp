@@ -7,11 +7,6 @@
 namespace nmt {
 namespace {
 
-Vocabularies read_vocabularies(const std::vector<std::string>& files) {
-  const auto [source, target] = Vocab::load_sides(files);
-  return {source, target, files.front(), files.back()};
-}
-
 void require_fit(const Vocabularies& v, const ModelConfig& config, const std::string& model) {
   const auto fits = [&](const Vocab& vocab, const std::string& name, int size, int eos, const char* side) {
     require(vocab.size() == size && vocab.eos_id() == eos,
@@ -35,6 +30,11 @@ void require_same(const Vocab& a, const std::string& a_name, const Vocab& b, con
 }
 
 }  // namespace
+
+Vocabularies read_vocabularies(const std::vector<std::string>& files) {
+  const auto [source, target] = Vocab::load_sides(files);
+  return {source, target, files.front(), files.back()};
+}
 
 Vocabularies own_vocabularies(const Model& model, const std::string& path) {
   require(!model.target_vocabulary.empty(), "{} holds no vocabulary; give --vocabs", path);

@@ -16,6 +16,8 @@ struct Vocabularies {
   std::string source_name, target_name;  // of their files
 };
 
+// Of these files: one for both sides, or source and target. Throws UserError as Vocab::load_sides does.
+Vocabularies read_vocabularies(const std::vector<std::string>& files);
 // Those in a model's file, `path`. Throws UserError where it has none.
 Vocabularies own_vocabularies(const Model& model, const std::string& path);
 

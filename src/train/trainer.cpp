@@ -74,13 +74,13 @@ Vocabularies Trainer::vocabularies() const {
   const auto& files = options_.vocabs;
   if (pretrained_ != nullptr && files.empty()) return own_vocabularies(*pretrained_, options_.pretrained_model);
   require(!files.empty(), "--vocabs is missing (see --help)");
-  const auto [source, target] = Vocab::load_sides(files);
+  const Vocabularies given = read_vocabularies(files);
   if (pretrained_ != nullptr) {
     const Vocabularies own = own_vocabularies(*pretrained_, options_.pretrained_model);
-    require(source->bytes() == own.source->bytes() && target->bytes() == own.target->bytes(),
+    require(given.source->bytes() == own.source->bytes() && given.target->bytes() == own.target->bytes(),
             "--pretrained-model {} has another vocabulary than --vocabs: leave that out", options_.pretrained_model);
   }
-  return {source, target, files.front(), files.back()};
+  return given;
 }
 
 std::span<const float> Trainer::served_values() {
