@@ -32,8 +32,10 @@ class Net {
   Graph& graph() { return graph_; }
   Runtime& runtime() { return runtime_; }
   Expr input(const Shape& shape) { return graph_.input({shape, runtime_.compute()}, random(shape).data(), true); }
+  // So small that what it makes of an input is no larger: of scores as large as 30 the exponentials alone differ by
+  // more than what is allowed.
   Expr weight(const Shape& shape) {
-    Array& data = random(shape, DType::kF32);
+    Array& data = random(shape, DType::kF32, 1 / std::sqrt(static_cast<double>(shape[shape.rank() - 1])));
     auto& gradient = gradients_.emplace_back(data.size());
     return graph_.parameter(shape, data.f32(), gradient.data());
   }
@@ -65,8 +67,8 @@ class Net {
   const std::deque<std::vector<float>>& gradients() const { return gradients_; }
 
  private:
-  Array& random(const Shape& shape, DType t) {
-    return data_.emplace_back(t, random_values(static_cast<size_t>(shape.elements()), 40 + data_.size()));
+  Array& random(const Shape& shape, DType t, double spread = 1) {
+    return data_.emplace_back(t, random_values(static_cast<size_t>(shape.elements()), 40 + data_.size(), spread));
   }
   Array& random(const Shape& shape) { return random(shape, runtime_.compute()); }
 
