@@ -52,8 +52,8 @@ NMT_AVX512 void pack_line_of_rows(const Line& line, int64_t rows, int64_t column
   const __mmask16 lanes = lanes_of(columns);
   std::byte* to = line.to;
   for (int64_t r = 0; r < kLanes * each; r += each, x += each * ldx, to += line.step_bytes) {
-    prefetch(x, below);
-    if (each == 2) prefetch(x + ldx, below);
+    prefetch_far(x, below);
+    if (each == 2) prefetch_far(x + ldx, below);
     _mm512_storeu_si512(to, step_of(line.t, r < rows ? lanes : 0, r + 1 < rows ? lanes : 0, x, ldx));
   }
 }
