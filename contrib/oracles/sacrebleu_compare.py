@@ -88,7 +88,7 @@ def corpus(rng, lines):
 def configurations():
     """Yields (subcommand, command-line options, keyword arguments of sacreBLEU's metric)."""
     smoothing = [("exp", None), ("floor", None), ("floor", 0.3), ("add-k", None), ("add-k", 0.5), ("none", None)]
-    for tokenize, lowercase, (method, value) in itertools.product(["13a", "intl", "none", "char"], [0, 1], smoothing):
+    for tokenize, lowercase, (method, value) in itertools.product(["13a", "intl", "zh", "none", "char"], [0, 1], smoothing):
         options = ["--tokenize", tokenize, "--smooth-method", method] + ["--lowercase"] * lowercase
         options += [] if value is None else ["--smooth-value", str(value)]
         yield "bleu", options, dict(tokenize=tokenize, lowercase=bool(lowercase), smooth_method=method,

@@ -26,8 +26,8 @@ double floored_log(double x) { return x == 0 ? -9999999999.0 : std::log(x); }
 
 void BleuOptions::declare(Options& options) {
   options.group("BLEU");
-  options.add("tokenize", tokenize, "Tokeniser; moses needs --language")
-      .choices({"13a", "intl", "none", "char", "moses"});
+  options.add("tokenize", tokenize, "Tokeniser; zh: for Chinese; moses needs --language")
+      .choices({"13a", "intl", "zh", "none", "char", "moses"});
   options.add("language", language, "Language of the Moses tokeniser").choices({"en", "de", "fr"});
   options.add("compound-split", compound_split, "Score a-b as a ##AT##-##AT## b, as papers on WMT14 English-German do");
   options.add("lowercase", lowercase, "Ignore case");
@@ -48,6 +48,8 @@ Bleu::Bleu(const BleuOptions& options) : options_(options) {
     tokenize_ = metrics::tokenize_13a;
   else if (o.tokenize == "intl")
     tokenize_ = metrics::tokenize_international;
+  else if (o.tokenize == "zh")
+    tokenize_ = metrics::tokenize_chinese;
   else if (o.tokenize == "char")
     tokenize_ = metrics::tokenize_characters;
   else if (o.tokenize == "moses")

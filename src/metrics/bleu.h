@@ -8,7 +8,7 @@
 namespace nmt {
 
 struct BleuOptions {
-  std::string tokenize = "13a";       // 13a, intl, none, char or moses
+  std::string tokenize = "13a";       // 13a, intl, zh, none, char or moses
   std::string language{};             // of the Moses tokeniser: en, de or fr
   bool compound_split = false;        // a-b scored as a ##AT##-##AT## b
   bool lowercase = false;             // case-insensitive

@@ -1,5 +1,8 @@
 #include "metrics/tokenize.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 #include <unicode/uchar.h>
 
@@ -56,6 +59,16 @@ bool is_cjk(char32_t c) {
          (c >= 0xFE30 && c <= 0xFE4F);
 }
 
+// What sacreBLEU takes for Chinese. Its bounds of the planes beyond 16 bits are written in four digits and one more,
+// which makes them 0x2001 to 0x2A6D (most signs that are no ASCII among them), and leaves those planes out.
+bool is_chinese(char32_t c) {
+  static constexpr std::pair<char32_t, char32_t> kRanges[] = {
+      {0x2001, 0x2A6D}, {0x2E80, 0x2FDF}, {0x2FF0, 0x303F}, {0x3100, 0x312F}, {0x31A0, 0x31BF},
+      {0x31C0, 0x31EF}, {0x3200, 0x33FF}, {0x3400, 0x4DB5}, {0x4E00, 0x9FBB}, {0xF900, 0xFA2D},
+      {0xFA30, 0xFA6A}, {0xFA70, 0xFAD9}, {0xFE10, 0xFE1F}, {0xFE30, 0xFE4F}, {0xFF00, 0xFFEF}};
+  return std::ranges::any_of(kRanges, [c](const auto& range) { return c >= range.first && c <= range.second; });
+}
+
 std::string split_asian(std::string_view text, const TercomOptions& options) {
   std::u32string wide = to_utf32(text);
   const auto is_punctuation = [](char32_t c) { return is_asian_punctuation(c) || is_full_width_punctuation(c); };
@@ -83,6 +96,14 @@ std::string tokenize_international(std::string_view line) {
   text = replace_pairs(text, not_number, is_punctuation, View(U""), View(U" "), View(U" "));
   text = replace_pairs(text, is_punctuation, not_number, View(U" "), View(U" "), View(U""));
   return to_utf8(pad(text, [](char32_t c) { return in_class(c, U_GC_S_MASK); }));
+}
+
+std::string tokenize_chinese(std::string_view line) {
+  const auto words = split_at_spaces(line);
+  if (words.empty()) return "";
+  const std::string_view stripped(words.front().data(), words.back().data() + words.back().size());
+  const std::string text = to_utf8(pad(to_utf32(stripped), is_chinese));
+  return split_points(pad(text, is_ascii_symbol));
 }
 
 std::string tokenize_characters(std::string_view line) {

@@ -30,16 +30,19 @@ double brackets_f1(const Measured& m) {
   return sums.f1();
 }
 
+double corpus_value(const Metric& metric, const Measured& m) {
+  return corpus_score(metric, m.translations, std::span(&m.references, 1)).value;
+}
+
 }  // namespace
 
 std::span<const ValidMetric> valid_metrics() {
   static const std::vector<ValidMetric> all = {
       {"cross-entropy", true, false, [](const Measured& m) { return m.cross_entropy; }},
       {"perplexity", true, false, [](const Measured& m) { return std::exp(m.cross_entropy); }},
-      {"bleu", false, true,
-       [](const Measured& m) { return corpus_score(Bleu({}), m.translations, std::span(&m.references, 1)).value; }},
-      {"chrf", false, true,
-       [](const Measured& m) { return corpus_score(Chrf({}), m.translations, std::span(&m.references, 1)).value; }},
+      {"bleu", false, true, [](const Measured& m) { return corpus_value(Bleu({}), m); }},
+      {"bleu-zh", false, true, [](const Measured& m) { return corpus_value(Bleu({.tokenize = "zh"}), m); }},
+      {"chrf", false, true, [](const Measured& m) { return corpus_value(Chrf({}), m); }},
       {kBracketsMetric, false, true, brackets_f1},
   };
   return all;

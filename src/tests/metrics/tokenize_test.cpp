@@ -67,6 +67,14 @@ TEST_CASE("13a and the international tokeniser") {
   CHECK(joined(tokenize_characters("a 中é")) == "a 中 é");
 }
 
+TEST_CASE("Chinese is scored by characters, the rest as in 13a") {
+  const auto tokens = [](const std::string& line) { return joined(tokenize_chinese(line)); };
+  CHECK(tokens("我们在2019年,买了3.5个iPhone。") == "我 们 在 2019 年 , 买 了 3.5 个 iPhone 。");
+  CHECK(tokens("（全角）“引”— ok.") == "（ 全 角 ） “ 引 ” — ok .");
+  CHECK(tokens("  .5 &amp; カナ・ひら 한국어 𠀀\t") == ".5 & amp ; カナ・ひら 한국어 𠀀");
+  CHECK(tokens("\u3000").empty());
+}
+
 TEST_CASE("the normaliser of tercom, option by option") {
   const std::string line = "Tom's ΟΔΟΣ, &amp; 中文。カナ 3,5!";
   CHECK(tokenize_tercom(line, {}) == "tom's οδος, &amp; 中文。カナ 3,5!");

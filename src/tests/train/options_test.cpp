@@ -155,6 +155,14 @@ TEST_CASE("a parser's brackets count as nmt-eval counts its trees, and its tags 
   CHECK(f1() == Approx(100 * 5.0 / 6));
 }
 
+TEST_CASE("BLEU of Chinese counts characters") {
+  Measured m;
+  m.references = {"我们在这里买了三本书。"};
+  m.translations = {"我们在这里买了两本书。"};
+  CHECK(valid_metric("bleu").value(m) == 0);
+  CHECK(valid_metric("bleu-zh").value(m) == Approx(100 * std::pow(10. / 11 * 8 / 10 * 6 / 9 * 4 / 8, 0.25)));
+}
+
 TEST_CASE("a value that is none is never the best") {
   CHECK(valid_metric("bleu").is_better(2, 1));
   CHECK(!valid_metric("chrf").is_better(1, 2));
