@@ -23,6 +23,7 @@ decode --model a.safetensors --precision f64
 decode --model a.safetensors --n-best --scores
 decode --model a.safetensors --n-best --score-targets text
 decode --model a.safetensors --beam-size 2 --score-targets text
+decode --model a.safetensors --forbid-unk --score-targets text
 decode --model a.safetensors --shortlist shortlist --score-targets text
 decode --ensemble a.safetensors b.safetensors --shortlist shortlist
 decode --model a.safetensors --alpha 1 --normalize 1

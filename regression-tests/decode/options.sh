@@ -45,6 +45,7 @@ cpu-threads         | calls   | --profile | --cpu-threads 2
 devices             | code    | | --devices 99
 dump-config         | out     | | --dump-config
 ensemble            | text    | | --ensemble model.safetensors second.safetensors
+forbid-unk          | text    | | --forbid-unk
 free-trees          | text    | --model parser.safetensors | --free-trees
 help                | out     | | --help
 input               | text    | | --input targets

@@ -31,7 +31,7 @@ struct DecodeOptions {
   LineLimits batch;
   int threads = 0;
   std::vector<std::string> devices = {"auto"};
-  bool free_trees = false, scores = false, quiet = false, profile = false;
+  bool forbid_unk = false, free_trees = false, scores = false, quiet = false, profile = false;
 
   void declare(Options& o) {
     o.group("Model");
@@ -49,6 +49,7 @@ struct DecodeOptions {
     o.add("score-targets", score_targets,
           "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
     search.declare(o);
+    o.add("forbid-unk", forbid_unk, "Translations have no <unk>, but the next best token");
     o.add("trees", trees, "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens")
         .choices({"brackets", "tokens"})
         .automatic();
@@ -82,9 +83,9 @@ struct DecodeOptions {
             "--normalize replaces the penalty of --alpha: give one of them");
     require(score_targets.empty() || !(search.n_best || scores),
             "--score-targets excludes --n-best and --scores: it writes scores alone");
-    require(
-        score_targets.empty() || (search.beam == SearchOptions().beam && search.max_extra == SearchOptions().max_extra),
-        "--score-targets searches nothing: leave out --beam-size and --max-length-extra");
+    require(score_targets.empty() ||
+                (search.beam == SearchOptions().beam && search.max_extra == SearchOptions().max_extra && !forbid_unk),
+            "--score-targets searches nothing: leave out --beam-size, --max-length-extra and --forbid-unk");
     require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");
     require(!attention.wanted() || ensemble.empty(),
             "--attention and --alignment show the heads of one model: give --model FILE, not --ensemble");
@@ -198,6 +199,7 @@ void decode(DecodeOptions options, Options& declared) {
   const Vocabularies vocabularies = models.vocabularies(options.vocabs);
   const auto trees = grammar_of(models, vocabularies, options, declared);
   if (trees && !options.free_trees) options.search.trees = &*trees;
+  if (options.forbid_unk) options.search.forbidden = vocabularies.target->unk_id();
   std::optional<Shortlist> shortlist;
   if (!options.shortlist.empty())
     shortlist = Shortlist::load(options.shortlist, *vocabularies.source, *vocabularies.target);

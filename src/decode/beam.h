@@ -20,6 +20,7 @@ struct SearchOptions {
   bool n_best = false;
   static constexpr double kMostBeam = 100, kMostAlpha = 10;  // that options take
   const TreeGrammar* trees = nullptr;  // translations are trees of their sources' words; null: they are anything
+  int32_t forbidden = -1;              // a token that translations do not have; -1: they may have any
 
   void declare(Options& options);
   // Section 6.3's, by which sentences are parsed; `trees` is to be set.
@@ -28,7 +29,9 @@ struct SearchOptions {
   // What log P is divided by, positive and never less for a longer one; `length` counts </s>. GNMT's ((5 + length) /
   // 6)^alpha (Wu et al. 2016, equation 14), or length^normalize where that is positive.
   double penalty(int64_t length) const;
-  BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos}; }
+  BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos, forbidden}; }
+  // Of a hypothesis, as many next tokens as may count in a step, the forbidden one with them.
+  int candidates() const { return 2 * beam + (forbidden < 0 ? 0 : 1); }
 };
 
 struct Hypothesis {
@@ -38,10 +41,11 @@ struct Hypothesis {
 };
 
 // The beam of one sentence. The live hypotheses start as the empty one. A candidate is a live hypothesis and one token
-// more. In each step, of the first `beam` candidates by log P, those that end in </s> are finished, and the first
-// `beam` candidates that do not are the next live ones (of the first 2 * beam, no more than half can end). After
-// `limit` steps it is over; if nothing was ever finished, the live ones are finished as they are. Candidates of equal
-// log P are ordered by their ids; of finished ones with equal scores the one is first that was finished first.
+// more, not the forbidden one. In each step, of the first `beam` candidates by log P, those that end in </s> are
+// finished, and the first `beam` candidates that do not are the next live ones (of the first 2 * beam, no more than
+// half can end). After `limit` steps it is over; if nothing was ever finished, the live ones are finished as they are.
+// Candidates of equal log P are ordered by their ids; of finished ones with equal scores the one is first that was
+// finished first.
 //
 // log P only falls and a penalty only grows, so what comes of a candidate scores at most log P / penalty(limit). One
 // that can no longer enter the result is dropped at once. This changes no result: candidates behind it in the order are
@@ -55,8 +59,8 @@ class Beam {
   std::vector<int32_t> ids(int32_t live) const { return tokens(progress_.steps, live); }
 
   // The k most probable tokens after each live hypothesis: [live, k], by falling log-probability and rising id.
-  // k: 2 * beam, or all there are where these are fewer; -infinity: not possible. names: what the ids are numbers of;
-  // rising. Throws Error for NaN, and where nothing is possible.
+  // k: candidates(), or all there are where these are fewer; -infinity: not possible. names: what the ids are numbers
+  // of; rising. Throws Error for NaN, and where nothing is possible.
   void advance(std::span<const float> log_probabilities, std::span<const int32_t> ids, int k,
                const int32_t* names = nullptr);
 

@@ -88,7 +88,7 @@ void Search::encode(const Sentences::Begun& begun, const Sentences& sentences) {
 int Search::candidate_count(const Sentences& sentences) const {
   const auto all =
       sentences.allowed ? static_cast<int>(sentences.allowed->ids().size()) : models_[0]->config().target_vocabulary;
-  return std::min(2 * options_.beam, all);
+  return std::min(options_.candidates(), all);
 }
 
 void Search::search_on_host(Sentences& sentences, const SearchDone& done) {

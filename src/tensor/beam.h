@@ -15,6 +15,7 @@ struct BeamRule {
   int32_t beam;    // live hypotheses at most
   int32_t wanted;  // finished ones that are kept
   int32_t eos;
+  int32_t forbidden = -1;  // a token that no hypothesis may have
   bool operator==(const BeamRule&) const = default;
 };
 
@@ -90,7 +91,7 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
     if (best.parent < 0) break;
     best.id = ids[static_cast<int64_t>(best.parent) * k + b.next[best.parent]++];
     if (names != nullptr) best.id = names[best.id];
-    b.candidates[count++] = best;
+    if (best.id != rule.forbidden) b.candidates[count++] = best;
   }
   if (count == 0) return BeamStatus::kImpossible;
 

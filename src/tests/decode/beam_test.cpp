@@ -28,6 +28,7 @@ std::vector<Hypothesis> exhaustive(const SearchOptions& o, int limit, int vocabu
     for (const Text& text : live) {
       const auto next = next_tokens(text.ids, vocabulary, seed);
       for (int32_t id = 0; id < vocabulary; ++id) {
+        if (id == o.forbidden) continue;
         candidates.push_back(text);
         candidates.back().ids.push_back(id);
         candidates.back().log_probability += next[static_cast<size_t>(id)];
@@ -59,7 +60,7 @@ std::vector<Hypothesis> exhaustive(const SearchOptions& o, int limit, int vocabu
 
 std::vector<Hypothesis> search(const SearchOptions& o, int limit, int vocabulary, uint64_t seed, int& rows) {
   Beam beam(o, limit, kEos);
-  const int k = std::min(2 * o.beam, vocabulary);
+  const int k = std::min(o.candidates(), vocabulary);
   while (beam.live() > 0) {
     std::vector<float> values;
     std::vector<int32_t> ids;
@@ -83,6 +84,7 @@ TEST_CASE("dropping hopeless hypotheses loses nothing") {
           for (uint64_t seed = 1; seed <= 5; ++seed) {
             SearchOptions o{.beam = beam, .alpha = alpha, .n_best = n_best};
             if (seed == 5) o.normalize = 0.8;
+            if (seed % 2 == 0) o.forbidden = 0;
             const int limit = 3 + static_cast<int>(seed) * 3;
             const auto found = search(o, limit, vocabulary, seed, rows),
                        wanted = exhaustive(o, limit, vocabulary, seed);

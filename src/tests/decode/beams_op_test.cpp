@@ -64,7 +64,7 @@ void check_searches(const std::shared_ptr<Backend>& backend, const SearchOptions
   const std::vector<int32_t> limits = {3, 20, 1, 7, 16};
   const Searches searches(backend, options, limits);
   const BeamRule rule = searches.rule;
-  const int k = std::min(2 * rule.beam, vocabulary);
+  const int k = std::min(options.candidates(), vocabulary);
   Runtime runtime(2, DType::kF32, false, backend);
   std::vector<Beam> expected;
   for (const int32_t limit : limits) expected.emplace_back(options, limit, kEos);
@@ -132,9 +132,12 @@ void check_searches(const std::shared_ptr<Backend>& backend, const SearchOptions
 }  // namespace
 
 TEST_CASE("the ops' searches are those of Beam") {
-  const SearchOptions options{
-      .beam = GENERATE(1, 3, 100), .alpha = GENERATE(0.0, 0.6), .n_best = GENERATE(false, true)};
+  const int beam = GENERATE(1, 3, 100);
+  const double alpha = GENERATE(0.0, 0.6);
+  const bool n_best = GENERATE(false, true);
+  const int32_t forbidden = GENERATE(-1, 0);
   const int vocabulary = GENERATE(2, 30);
+  const SearchOptions options{.beam = beam, .alpha = alpha, .n_best = n_best, .forbidden = forbidden};
   for (const auto& backend : all_backends()) check_searches(backend, options, vocabulary);
 }
 
