@@ -80,11 +80,10 @@ void BM_AttentionCached(benchmark::State& state, DType t) {
     for (int64_t j = 0; j < length; ++j) entry[r * length + j] = static_cast<int32_t>(j * rows + r);
   }
   const std::vector<int32_t> lengths(rows, static_cast<int32_t>(length));
-  const AttentionOverCache a{kHeads,         64,    64,        0,         0.125f, entry.data(), length,
-                             lengths.data(), width, 2 * width, 2 * width, width};
+  const AttentionOverCache a{kHeads,         64,    64,    0,     0.125f, entry.data(), length,
+                             lengths.data(), width, width, width, width};
   for (auto _ : state) {
-    cpu::attention_cached(t, a, 0, rows * kHeads, q.data(), cache.data(), cache.data() + width * size_of(t),
-                          out.data());
+    cpu::attention_cached(t, a, 0, rows * kHeads, q.data(), cache.data(), cache.data() + cache.size() / 2, out.data());
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(cache.size()));
@@ -102,13 +101,12 @@ void BM_AttentionFew(benchmark::State& state, DType t) {
     weights.push_back(s * kQueries * length);
   }
   const Attention a{sentences, q_begin.data(), k_begin.data(), weights.data(), kHeads, kD, kD, 0.125f, {},
-                    {},        kWidth,         2 * kWidth,     2 * kWidth,     kWidth};
+                    {},        kWidth,         kWidth,         kWidth,         kWidth};
   const std::vector<uint8_t> q = random_array(t, sentences * kQueries * kWidth),
                              kv = random_array(t, sentences * length * 2 * kWidth);
   std::vector<uint8_t> out(q.size());
   for (auto _ : state) {
-    cpu::attention(t, a, 0, sentences * kHeads, q.data(), kv.data(), kv.data() + kWidth * size_of(t), out.data(),
-                   nullptr);
+    cpu::attention(t, a, 0, sentences * kHeads, q.data(), kv.data(), kv.data() + kv.size() / 2, out.data(), nullptr);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kv.size()));

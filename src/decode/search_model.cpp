@@ -38,9 +38,15 @@ void SearchModel::encode(const Sentences::Begun& begun, int64_t source_rows) {
     for (int32_t i = 0; i < source.begin[s + 1] - source.begin[s]; ++i) rows.push_back(begun.rows[s] + i);
   std::vector<Backend::RowCopy> copies;
   for (size_t i = 0; i < made.size(); ++i) {
-    const size_t bytes = static_cast<size_t>(made[i].shape()[1]) * size_of(made[i].dtype());
-    grow(layers_[i].source, static_cast<size_t>(source_rows) * bytes);
-    copies.push_back({layers_[i].source.data(), graph.place(made[i]), bytes});
+    const size_t size = size_of(made[i].dtype()), stride = static_cast<size_t>(made[i].shape()[1]) * size;
+    const auto* from = static_cast<const std::byte*>(graph.place(made[i]));
+    for (size_t part = 0; part < 2; ++part) {
+      Buffer& memory = layers_[i].source[part];
+      const size_t bytes = static_cast<size_t>(transformer_.source_widths()[part]) * size;
+      grow(memory, static_cast<size_t>(source_rows) * bytes);
+      copies.push_back({memory.data(), from, bytes, stride});
+      from += bytes;
+    }
   }
   runtime_.backend()->copy_rows(copies, rows);
 }
@@ -85,7 +91,7 @@ Expr SearchModel::step(Leaves& leaves, const Transformer::StepRows& rows, int64_
   std::vector<Transformer::LayerCache> caches;
   for (Layer& layer : layers_) {
     for (size_t i = 0; i < widths.size(); ++i) grow(layer.past[i], capacity * static_cast<size_t>(widths[i]));
-    caches.push_back({{layer.past[0].data(), layer.past[1].data()}, layer.source.data()});
+    caches.push_back({{layer.past[0].data(), layer.past[1].data()}, {layer.source[0].data(), layer.source[1].data()}});
   }
   return transformer_.step(leaves, {.rows = rows,
                                     .row_begin = sentences.row_begin,

@@ -47,7 +47,7 @@ class SearchModel {
 
  private:
   struct Layer {
-    Buffer source, past[2];
+    Buffer source[2], past[2];
   };
 
   void grow(Buffer& memory, size_t bytes);

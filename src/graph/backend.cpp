@@ -50,7 +50,7 @@ class Host : public Backend {
       for (size_t r = 0; r < rows.size(); ++r)
         if (rows[r] >= 0)
           copy(static_cast<std::byte*>(c.to) + static_cast<size_t>(rows[r]) * c.bytes,
-               static_cast<const std::byte*>(c.from) + r * c.bytes, c.bytes);
+               static_cast<const std::byte*>(c.from) + r * c.stride, c.bytes);
   }
   void zero(void* to, size_t bytes) override {
     if (bytes > 0) std::memset(to, 0, bytes);

@@ -39,8 +39,8 @@ void CudaBackend::copy_rows(std::span<const RowCopy> copies, std::span<const int
   if (rows_.bytes() < rows.size_bytes()) rows_ = cuda::DeviceMemory(device_, 2 * rows.size_bytes());
   device_.upload(rows_.data(), rows.data(), rows.size_bytes());
   named("copying rows", [&] {
-    for (const auto& [to, from, bytes] : copies)
-      cuda::scatter_rows(stream(), std::ssize(rows), static_cast<int64_t>(bytes), from, static_cast<int64_t>(bytes),
+    for (const auto& [to, from, bytes, stride] : copies)
+      cuda::scatter_rows(stream(), std::ssize(rows), static_cast<int64_t>(bytes), from, static_cast<int64_t>(stride),
                          static_cast<const int32_t*>(rows_.data()), to);
   });
 }

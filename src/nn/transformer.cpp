@@ -111,11 +111,9 @@ Expr Transformer::self_attention(Leaves& p, const std::string& name, Expr x, con
   return linear(heads, p[name + ".output.weight"]);
 }
 
-Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, Expr source,
+Expr Transformer::cross_attention(Leaves& p, const std::string& name, Expr x, const KeysValues& source,
                                   const Segments& segments) const {
-  const int keys = config_.keys(), values = config_.values();
-  const Expr heads = attend(p, name, linear(x, p[name + ".query.weight"]), columns(source, 0, keys),
-                            columns(source, keys, values), segments, {});
+  const Expr heads = attend(p, name, linear(x, p[name + ".query.weight"]), source.keys, source.values, segments, {});
   return linear(heads, p[name + ".output.weight"]);
 }
 
@@ -168,7 +166,7 @@ Expr Transformer::encode(Leaves& p, const PackedText& source, const std::vector<
 
 // The decoder's layers (section 3.1) over embedded tokens; along_positions(i, name, y): the first sub-layer of layer i.
 template <class AlongPositions>
-Expr Transformer::decode(Leaves& p, Expr y, std::span<const Expr> sources, const Segments& across,
+Expr Transformer::decode(Leaves& p, Expr y, std::span<const KeysValues> sources, const Segments& across,
                          AlongPositions along_positions) const {
   for (int i = 0; i < config_.dec_depth; ++i) {
     const auto along = along_positions_name(false, i), cross = layer("decoder", i, "cross_attention"),
@@ -183,7 +181,10 @@ Expr Transformer::decode(Leaves& p, Expr y, std::span<const Expr> sources, const
 
 Expr Transformer::loss(Leaves& p, const PairInput& batch, const float* weight, double label_smoothing) const {
   Graph& g = p.graph();
-  const auto sources = source_keys_values(p, encode(p, batch.source, batch.source_weights));
+  const auto [keys, values] = source_widths();
+  std::vector<KeysValues> sources;
+  for (const Expr source : source_keys_values(p, encode(p, batch.source, batch.source_weights)))
+    sources.push_back({columns(source, 0, keys), columns(source, keys, values)});
   const Expr source_begin = input(g, batch.source.begin), target_begin = input(g, batch.target.begin);
   const Segments within{target_begin, target_begin, input(g, batch.target_weights)};
   const Segments across{target_begin, source_begin, input(g, batch.cross_weights)};
@@ -224,9 +225,13 @@ Expr Transformer::step(Leaves& p, const Step& s) const {
   const DType t = g.runtime().compute();
   const auto& [ids, positions, slot, entry, length, longest] = s.rows;
   const Segments across{input(g, s.row_begin), input(g, s.source_begin), input(g, s.weight_begin)};
-  std::vector<Expr> sources;
-  for (const LayerCache& cache : s.caches)
-    sources.push_back(g.state({{s.source_tokens, config_.keys() + config_.values()}, t}, cache.source));
+  std::vector<KeysValues> sources;
+  for (const LayerCache& cache : s.caches) {
+    const auto source = [&](size_t part) {
+      return g.state({{s.source_tokens, source_widths()[part]}, t}, cache.source[part]);
+    };
+    sources.push_back({source(0), source(1)});
+  }
   const Expr y = embed(p, false, ids, positions, longest);
   return decode(p, y, sources, across, [&](int i, const std::string& name, Expr x) {
     const LayerCache& cache = s.caches[static_cast<size_t>(i)];

@@ -37,8 +37,8 @@ class Transformer {
 
   // Decoding, one step for several rows: hypotheses of one sentence stand together.
   struct LayerCache {
-    void* past[2];  // [capacity, cache_widths()[i]] in the compute dtype
-    void* source;   // keys and values of the encoder's output: [source tokens, h * (d_k + d_v)]
+    void* past[2];    // [capacity, cache_widths()[i]] in the compute dtype
+    void* source[2];  // of the encoder's output: [source tokens, source_widths()[i]]
   };
   struct StepRows {       // int32 [rows]
     Expr ids, positions;  // the last token (-1 at the start) and its position
@@ -62,9 +62,11 @@ class Transformer {
   // What a decoder layer keeps of each past position: keys and values of all heads; or what a convolution reads, or the
   // state of a recurrence, and nothing.
   std::array<int, 2> cache_widths() const;
+  // Keys and values of all heads.
+  std::array<int, 2> source_widths() const { return {config_.keys(), config_.values()}; }
   // The decoder's output [rows, d_model].
   Expr step(Leaves& p, const Step& step) const;
-  // For each decoder layer: keys and values of the encoder's output, [source tokens, h * (d_k + d_v)].
+  // For each decoder layer: keys and values of the encoder's output side by side, [source tokens, h * (d_k + d_v)].
   std::vector<Expr> source_keys_values(Leaves& p, Expr encoded) const;
   // [vocabulary, d_model]: its product with the decoder's output gives the logits (section 3.4).
   Expr output_matrix(Leaves& p) const;
@@ -86,12 +88,16 @@ class Transformer {
   Expr recurrent_input(Leaves& p, const std::string& name, Expr x) const;
   Expr along_positions(Leaves& p, bool source, int i, const std::string& name, Expr x, const Segments& segments) const;
   std::string along_positions_name(bool source, int i) const;  // of that sub-layer
-  Expr cross_attention(Leaves& p, const std::string& name, Expr x, Expr source, const Segments& segments) const;
+  struct KeysValues {
+    Expr keys, values;
+  };
+  Expr cross_attention(Leaves& p, const std::string& name, Expr x, const KeysValues& source,
+                       const Segments& segments) const;
   Expr feed_forward(Leaves& p, const std::string& name, Expr x) const;
   template <class Sublayer>
   Expr sublayer(Leaves& p, const std::string& name, Expr x, Sublayer f) const;
   template <class AlongPositions>
-  Expr decode(Leaves& p, Expr y, std::span<const Expr> sources, const Segments& across,
+  Expr decode(Leaves& p, Expr y, std::span<const KeysValues> sources, const Segments& across,
               AlongPositions along_positions) const;
   Expr final_norm(Leaves& p, const std::string& name, Expr x) const;
 

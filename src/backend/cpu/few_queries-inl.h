@@ -42,19 +42,19 @@ struct FourRows {
   HWY_INLINE FourRows(const Rows& rows, int64_t j, int64_t length) {
     for (int64_t i = 0; i < kCount; ++i) {
       row[i] = rows(std::min(j + i, length - 1));
-      next[i] = rows(std::min(j + kCount + i, length - 1));
+      next[i] = rows(std::min(j + kAhead + i, length - 1));
     }
   }
 
   // n lanes of each at a column.
   HWY_INLINE std::array<VF, 4> load_at(int64_t column, size_t n) const {
     const DF d;
-    for (const T* p : next) hwy::Prefetch(p + column);
+    for (const T* p : next) prefetch_far(p + column);
     return {load(d, row[0] + column, n), load(d, row[1] + column, n), load(d, row[2] + column, n),
             load(d, row[3] + column, n)};
   }
 
-  static constexpr int64_t kCount = 4;
+  static constexpr int64_t kCount = 4, kAhead = 8;
   const T *row[kCount], *next[kCount];
 };
 template <class Rows>

@@ -22,14 +22,18 @@ std::vector<float> stepwise(TestModel& model, const Sentences& sources, const Se
   Runtime runtime(2, compute);
   const auto rules = fusion ? fusion_rules() : std::span<const FusionRule>();
   const PairInput batch = pack(sources, sources);
-  std::vector<std::vector<std::byte>> source_keys_values;
+  std::vector<std::vector<std::byte>> source_keys, source_values;
   {
     Graph graph(runtime, rules);
     Leaves leaves(graph, model.parameters, false);
-    const auto outputs = model.transformer.source_keys_values(
-        leaves, model.transformer.encode(leaves, batch.source, batch.source_weights));
-    graph.run(outputs);
-    for (const Expr& output : outputs) source_keys_values.push_back(copied(graph, output));
+    const auto [key, value] = model.transformer.source_widths();
+    for (const Expr both : model.transformer.source_keys_values(
+             leaves, model.transformer.encode(leaves, batch.source, batch.source_weights))) {
+      const Expr k = columns(both, 0, key), v = columns(both, key, value);
+      graph.run({k, v});
+      source_keys.push_back(copied(graph, k));
+      source_values.push_back(copied(graph, v));
+    }
   }
 
   size_t longest = 0;
@@ -49,7 +53,7 @@ std::vector<float> stepwise(TestModel& model, const Sentences& sources, const Se
     values.emplace_back(static_cast<size_t>(capacity * value * element), std::byte{0xFF});
   }
   for (size_t i = 0; i < keys.size(); ++i)
-    caches.push_back({{keys[i].data(), values[i].data()}, source_keys_values[i].data()});
+    caches.push_back({{keys[i].data(), values[i].data()}, {source_keys[i].data(), source_values[i].data()}});
 
   std::vector<std::vector<int32_t>> history(hypotheses);
   std::vector<std::vector<float>> losses(hypotheses);
