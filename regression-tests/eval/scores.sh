@@ -24,6 +24,7 @@ echo "== BLEU"
 eval_ bleu --reference ref1 < hyp
 eval_ bleu --reference ref1 ref2 --hypothesis hyp --width 4
 eval_ bleu --reference ref1 --reference ref2 --tokenize intl < hyp
+eval_ bleu -r ref1 --tokenize zh < hyp
 eval_ bleu -r ref1 --tokenize char < hyp
 eval_ bleu -r ref1 --tokenize none --lowercase < hyp
 eval_ bleu -r ref1 --smooth-method add-k --smooth-value 0.5 < hyp

@@ -59,8 +59,8 @@ bool is_cjk(char32_t c) {
          (c >= 0xFE30 && c <= 0xFE4F);
 }
 
-// What sacreBLEU takes for Chinese. Its bounds of the planes beyond 16 bits are written in four digits and one more,
-// which makes them 0x2001 to 0x2A6D (most signs that are no ASCII among them), and leaves those planes out.
+// What sacreBLEU takes for Chinese. It writes the planes beyond U+FFFF with four digits and one more, and "\u20000" is
+// U+2000 and a 0: so U+2001 to U+2A6D (dashes, curly quotes, arrows) are in, and those planes are not.
 bool is_chinese(char32_t c) {
   static constexpr std::pair<char32_t, char32_t> kRanges[] = {
       {0x2001, 0x2A6D}, {0x2E80, 0x2FDF}, {0x2FF0, 0x303F}, {0x3100, 0x312F}, {0x31A0, 0x31BF},

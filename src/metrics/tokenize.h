@@ -14,7 +14,8 @@ std::string tokenize_13a(std::string_view line);
 // mteval-v14 --international-tokenization: punctuation (\p{P}) beside a non-number, and symbols (\p{S}).
 std::string tokenize_international(std::string_view line);
 
-// sacreBLEU's for Chinese: each Chinese character or sign is a token, the rest as in 13a, without entities.
+// sacreBLEU's for Chinese: each Chinese character or sign is a token; the rest is split as in 13a, but of the line
+// without white space around it, and neither entities nor <skipped> are replaced.
 std::string tokenize_chinese(std::string_view line);
 
 // Each character that is no white space is a token.

@@ -67,7 +67,7 @@ TEST_CASE("13a and the international tokeniser") {
   CHECK(joined(tokenize_characters("a 中é")) == "a 中 é");
 }
 
-TEST_CASE("Chinese is scored by characters, the rest as in 13a") {
+TEST_CASE("Chinese is scored by characters, the rest as 13a splits it") {
   const auto tokens = [](const std::string& line) { return joined(tokenize_chinese(line)); };
   CHECK(tokens("我们在2019年,买了3.5个iPhone。") == "我 们 在 2019 年 , 买 了 3.5 个 iPhone 。");
   CHECK(tokens("（全角）“引”— ok.") == "（ 全 角 ） “ 引 ” — ok .");
