@@ -92,6 +92,7 @@ try "$NMT_BIN/nmt-train" --quiet --task parser-tiny --vocabs vocab --train-sets 
 try "$NMT_BIN/nmt-train" --quiet --task parser-tiny --vocabs vocab --train-sets a b --max-length-crop --model m.safetensors
 "$NMT_BIN/nmt-vocab" shortlist --vocabs vocab --train-sets a b --output shortlist 2> /dev/null
 try parse --quiet --shortlist shortlist
+try parse --quiet --forbid-unk
 sed 's/^(/[/' vocab > flat
 make flat.safetensors vocab=flat target-trees=true
 try "$NMT_BIN/nmt-decode" --quiet --model flat.safetensors

@@ -49,7 +49,7 @@ struct DecodeOptions {
     o.add("score-targets", score_targets,
           "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
     search.declare(o);
-    o.add("forbid-unk", forbid_unk, "Translations have no <unk>, but the next best token");
+    o.add("forbid-unk", forbid_unk, "Never choose the unknown token; the probabilities of the others stay as they are");
     o.add("trees", trees, "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens")
         .choices({"brackets", "tokens"})
         .automatic();
@@ -166,6 +166,8 @@ std::optional<TreeGrammar> grammar_of(const Models& models, const Vocabularies& 
     require(options.shortlist.empty(), "--shortlist is for translation; {} is a parser, whose tokens are few",
             models.name());
   }
+  require(!trees || options.free_trees || !options.forbid_unk,
+          "--forbid-unk: the trees of a parser, {}, have no unknown token; leave it out", models.name());
   require(!options.free_trees || !given("trees"), "--free-trees writes tokens: leave out --trees");
   require(options.score_targets.empty() || !given("trees"),
           "--score-targets takes a parser's tokens and writes no trees: leave out --trees");

@@ -30,7 +30,7 @@ struct SearchOptions {
   // 6)^alpha (Wu et al. 2016, equation 14), or length^normalize where that is positive.
   double penalty(int64_t length) const;
   BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos, forbidden}; }
-  // Of a hypothesis, as many next tokens as may count in a step, the forbidden one with them.
+  // How many best tokens of each hypothesis a step needs: one more where one is forbidden.
   int candidates() const { return 2 * beam + (forbidden < 0 ? 0 : 1); }
 };
 

@@ -268,6 +268,41 @@ TEST_CASE("with a shortlist each sentence keeps to its own words, whatever the o
     for (size_t i = 0; i < same[s].size(); ++i) CHECK(same[s][i].ids == anything[s][i].ids);
 }
 
+TEST_CASE("no translation has a forbidden token: of one model, of an ensemble, of a shortlist") {
+  TestModel a(13), b(12);
+  const Scorer scorers[] = {a.scorer(), b.scorer()};
+  const auto vocab = word_vocab();
+  std::vector<int32_t> begin(13, 0), odd = {1, 3, 5, 7, 9, 11};
+  const Shortlist shortlist(*vocab, *vocab, begin, {}, odd);
+  Runtime runtime(2);
+  const auto sources = random_sources(40, 8);
+  const auto check = [&](std::span<const Scorer> models, const Shortlist* list) {
+    SearchOptions options{.beam = GENERATE(1, 4), .max_extra = 6, .n_best = true};
+    const auto run = [&] {
+      Decoder decoder(models, runtime, options, list);
+      return translate(decoder, sources);
+    };
+    const auto count = [](const std::vector<std::vector<Hypothesis>>& found, int32_t id) {
+      int64_t n = 0;
+      for (const auto& best : found) {
+        REQUIRE(!best.empty());
+        for (const Hypothesis& h : best) n += std::ranges::count(h.ids, id);
+      }
+      return n;
+    };
+    const auto free = run();
+    std::vector<int64_t> counts;
+    for (int32_t id = 0; id < 12; ++id) counts.push_back(count(free, id));
+    const auto most = std::ranges::max_element(counts);
+    REQUIRE(*most > 0);
+    options.forbidden = static_cast<int32_t>(most - counts.begin());
+    CHECK(count(run(), options.forbidden) == 0);
+  };
+  SECTION("one model") { check(std::span(scorers, 1), nullptr); }
+  SECTION("an ensemble") { check(scorers, nullptr); }
+  SECTION("a shortlist") { check(std::span(scorers, 1), &shortlist); }
+}
+
 TEST_CASE("what was packed of a shortlist's tokens goes with their decoder") {
   TestModel model(13);
   const Scorer scorers[] = {model.scorer()};

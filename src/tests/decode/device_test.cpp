@@ -63,7 +63,8 @@ TEST_CASE("a device finds the host's translations") {
   if (device == nullptr) return;
   // A beam of 8: there are fewer tokens than it has candidates.
   const auto [beam, at_a_time] = GENERATE(table<int, int64_t>({{1, kFew}, {4, kFew}, {8, kFew}, {3, 100}}));
-  const SearchOptions options{.beam = beam, .max_extra = 4, .n_best = true};
+  const int32_t forbidden = GENERATE(-1, 3);
+  const SearchOptions options{.beam = beam, .max_extra = 4, .n_best = true, .forbidden = forbidden};
   TestModel here(5), there(5, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const auto sources = random_sources(at_a_time == kFew ? 15 : 33, beam == 4 ? 30 : 8);  // 33: rows of 34
@@ -202,8 +203,9 @@ TEST_CASE("a device keeps to a shortlist as the host does") {
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const Shortlist shortlist = two_words_each();
   const int64_t at_a_time = GENERATE(8, 100);
+  const int32_t forbidden = GENERATE(-1, 5);
   const auto sources = random_sources(33, 5);
-  const SearchOptions options{.beam = 3, .max_extra = 6, .n_best = true};
+  const SearchOptions options{.beam = 3, .max_extra = 6, .n_best = true, .forbidden = forbidden};
   check_same(translate(on_device, device, options, sources, &shortlist, at_a_time),
              translate(on_host, host_backend(), options, sources, &shortlist));
 }

@@ -14,6 +14,8 @@ struct TestModel {
     c.dim_emb = 16;
     c.dim_ffn = 24;
     c.heads = 2;
+    c.dim_key = 7;
+    c.dim_value = 5;
     c.enc_depth = c.dec_depth = 2;
     c.source_vocabulary = c.target_vocabulary = vocabulary;
     c.eos = c.source_eos = 1;
