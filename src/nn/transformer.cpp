@@ -164,16 +164,16 @@ Expr Transformer::encode(Leaves& p, const PackedText& source, const std::vector<
   return final_norm(p, "encoder", x);
 }
 
-// The decoder's layers (section 3.1) over embedded tokens; along_positions(i, name, y): the first sub-layer of layer i.
-template <class AlongPositions>
-Expr Transformer::decode(Leaves& p, Expr y, std::span<const KeysValues> sources, const Segments& across,
+// The decoder's layers (section 3.1) over embedded tokens; source(i): the source's keys and values for layer i,
+// along_positions(i, name, y): its first sub-layer.
+template <class Source, class AlongPositions>
+Expr Transformer::decode(Leaves& p, Expr y, Source source, const Segments& across,
                          AlongPositions along_positions) const {
   for (int i = 0; i < config_.dec_depth; ++i) {
     const auto along = along_positions_name(false, i), cross = layer("decoder", i, "cross_attention"),
                feed = layer("decoder", i, "feed_forward");
     y = sublayer(p, along, y, [&](Expr x) { return along_positions(i, along, x); });
-    y = sublayer(p, cross, y,
-                 [&](Expr x) { return cross_attention(p, cross, x, sources[static_cast<size_t>(i)], across); });
+    y = sublayer(p, cross, y, [&](Expr x) { return cross_attention(p, cross, x, source(i), across); });
     y = sublayer(p, feed, y, [&](Expr x) { return feed_forward(p, feed, x); });
   }
   return final_norm(p, "decoder", y);
@@ -181,16 +181,18 @@ Expr Transformer::decode(Leaves& p, Expr y, std::span<const KeysValues> sources,
 
 Expr Transformer::loss(Leaves& p, const PairInput& batch, const float* weight, double label_smoothing) const {
   Graph& g = p.graph();
-  const auto [keys, values] = source_widths();
-  std::vector<KeysValues> sources;
-  for (const Expr source : source_keys_values(p, encode(p, batch.source, batch.source_weights)))
-    sources.push_back({columns(source, 0, keys), columns(source, keys, values)});
+  const auto sources = source_keys_values(p, encode(p, batch.source, batch.source_weights));
+  const auto source = [&](int i) -> KeysValues {
+    const auto [keys, values] = source_widths();
+    const Expr both = sources[static_cast<size_t>(i)];
+    return {columns(both, 0, keys), columns(both, keys, values)};
+  };
   const Expr source_begin = input(g, batch.source.begin), target_begin = input(g, batch.target.begin);
   const Segments within{target_begin, target_begin, input(g, batch.target_weights)};
   const Segments across{target_begin, source_begin, input(g, batch.cross_weights)};
-  const Expr y =
-      decode(p, embed(p, false, batch.shifted), sources, across,
-             [&](int i, const std::string& name, Expr x) { return along_positions(p, false, i, name, x, within); });
+  const Expr y = decode(p, embed(p, false, batch.shifted), source, across, [&](int i, const std::string& name, Expr x) {
+    return along_positions(p, false, i, name, x, within);
+  });
   return cross_entropy(linear(y, output_matrix(p)), input(g, batch.target.ids), g.input({{1}, DType::kF32}, weight),
                        static_cast<float>(label_smoothing));
 }
@@ -225,15 +227,14 @@ Expr Transformer::step(Leaves& p, const Step& s) const {
   const DType t = g.runtime().compute();
   const auto& [ids, positions, slot, entry, length, longest] = s.rows;
   const Segments across{input(g, s.row_begin), input(g, s.source_begin), input(g, s.weight_begin)};
-  std::vector<KeysValues> sources;
-  for (const LayerCache& cache : s.caches) {
-    const auto source = [&](size_t part) {
-      return g.state({{s.source_tokens, source_widths()[part]}, t}, cache.source[part]);
+  const auto source = [&](int i) -> KeysValues {
+    const auto state = [&](size_t part) {
+      return g.state({{s.source_tokens, source_widths()[part]}, t}, s.caches[static_cast<size_t>(i)].source[part]);
     };
-    sources.push_back({source(0), source(1)});
-  }
+    return {state(0), state(1)};
+  };
   const Expr y = embed(p, false, ids, positions, longest);
-  return decode(p, y, sources, across, [&](int i, const std::string& name, Expr x) {
+  return decode(p, y, source, across, [&](int i, const std::string& name, Expr x) {
     const LayerCache& cache = s.caches[static_cast<size_t>(i)];
     const auto past = [&](size_t part) { return g.state({{s.capacity, cache_widths()[part]}, t}, cache.past[part]); };
     if (config_.decoder_layer == "convolution")

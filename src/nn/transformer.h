@@ -96,9 +96,8 @@ class Transformer {
   Expr feed_forward(Leaves& p, const std::string& name, Expr x) const;
   template <class Sublayer>
   Expr sublayer(Leaves& p, const std::string& name, Expr x, Sublayer f) const;
-  template <class AlongPositions>
-  Expr decode(Leaves& p, Expr y, std::span<const KeysValues> sources, const Segments& across,
-              AlongPositions along_positions) const;
+  template <class Source, class AlongPositions>
+  Expr decode(Leaves& p, Expr y, Source source, const Segments& across, AlongPositions along_positions) const;
   Expr final_norm(Leaves& p, const std::string& name, Expr x) const;
 
   ModelConfig config_;
