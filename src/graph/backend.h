@@ -37,7 +37,7 @@ class Backend {
   virtual void upload(void* to, const void* from, size_t bytes) = 0;    // from the host; `from` may change afterwards
   virtual void download(void* to, const void* from, size_t bytes) = 0;  // to the host, which waits for it
   virtual void copy(void* to, const void* from, size_t bytes) = 0;      // within the backend's memory
-  // Of each: row r of `from`, so many bytes of each `stride`, becomes row rows[r] of `to`; less than 0: of none.
+  // Of each: row r of `from`, so many bytes at r * `stride`, becomes row rows[r] of `to`; less than 0: of none.
   struct RowCopy {
     void* to;
     const void* from;

@@ -34,8 +34,9 @@ struct RowsByEntry {
   HWY_INLINE const T* operator()(int64_t j) const { return rows + entry[j] * stride; }
 };
 
-// Rows j .. j + 3, and the four after them, which are fetched meanwhile: the processor does not foresee them. Past the
-// last row stands the last again: its score is not used, its weight zero.
+// Rows j .. j + 3, and the four from j + kAhead on, which are fetched meanwhile: the processor does not foresee them,
+// and memory takes longer than four rows do. Past the last row stands the last again: its score is not used, its weight
+// zero.
 template <class T>
 struct FourRows {
   template <class Rows>

@@ -152,8 +152,8 @@ HWY_INLINE void store(D d, hn::Vec<D> v, T* p, size_t n) {
   std::memcpy(p, lanes, n * sizeof(T));
 }
 
-// Into the second cache, for many lines from memory: a processor can wait for more of them at a time than of those that
-// it fetches into the first.
+// Into the second cache, for many lines from memory: there a processor (Zen 4, for one) can wait for more of them at a
+// time than for lines of the first one.
 template <class T>
 HWY_INLINE void prefetch_far(const T* p) {
   __builtin_prefetch(p, 0, 2);
