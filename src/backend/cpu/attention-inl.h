@@ -11,8 +11,6 @@
 
 #include <type_traits>
 
-#include <hwy/cache_control.h>
-
 #include "backend/cpu/attention_items.h"
 #include "backend/cpu/attention_product.h"
 #include "backend/cpu/scratch.h"
