@@ -26,6 +26,13 @@ awk -v line="$(grep -E "$line" log.txt | tail -n 1)" -v json="$(grep '"update":1
 }'
 sed -n 's/.*"wait_share":\([^,]*\),.*/\1/p' log.json | awk '$1 < 0 || $1 > 1 { print "a share of", $1 }'
 
+# The log begins with what was asked for: a command that gives the same run.
+"$NMT_BIN/nmt-train" $run --no-tied-embeddings-all --after 2u --model "it's a.safetensors" 2> first.txt
+given=$(sed -nE '1s/^.{22}nmt-train [0-9.]+ \([^)]*\): //p' first.txt)
+echo "$given"
+mkdir again && ln -s ../data ../vocab.spm again/ && (cd again && eval "'$NMT_BIN/nmt-train' $given" 2> /dev/null)
+cmp "it's a.safetensors" "again/it's a.safetensors" && echo "the same model"
+
 # A run that goes on appends to its logs.
 for end in 4u 8u; do
   "$NMT_BIN/nmt-train" $run --after $end --disp-freq 4u --model twice.safetensors --log twice.log 2> /dev/null

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
       return;
     }
     nmt::advise_on_memory("smaller --mini-batch-words with a larger --optimizer-delay need less", [&] {
-      nmt::Trainer trainer(options, app.options().dump());
+      nmt::Trainer trainer(options, app.options().dump(), app.options().command_line());
       if (options.dry_run)
         trainer.dry_run();
       else if (options.dump_plan)

@@ -52,6 +52,15 @@ bool fits_a_line(const std::string& value) {
          (!space(value.front()) && !space(value.back()) && value.find_first_of("#\r\n") == std::string::npos);
 }
 
+// A word that a POSIX shell takes for this text.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 template <class T>
 struct ElementOf {
   using type = T;
@@ -235,6 +244,21 @@ std::string Options::dump() const {
     }
   }
   return text;
+}
+
+std::string Options::command_line() const {
+  std::vector<std::string> words;
+  for (const auto& option : options_) {
+    if (!option.given_) continue;
+    const auto values = option.get();
+    if (option.is_flag()) {
+      words.push_back((values[0] == "true" ? "--" : "--no-") + option.name_);
+      continue;
+    }
+    if (!option.positional_) words.push_back("--" + option.name_);
+    for (const auto& value : values) words.push_back(shell_word(value));
+  }
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 }  // namespace nmt

@@ -85,6 +85,8 @@ class Options {
   // The values of all options as read_config reads them (but for those that require_lines() refuses), and as comments
   // automatic ones that are not given.
   std::string dump() const;
+  // The options that are given, as a shell takes them.
+  std::string command_line() const;
 
  private:
   Option& add(std::string name, Option::Target target, std::string help);

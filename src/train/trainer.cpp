@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "config/app.h"
 #include "config/threads.h"
 #include "decode/tree_grammar.h"
@@ -30,7 +31,7 @@ constexpr const char* kBeginAnew =
 
 }  // namespace
 
-Trainer::Trainer(const TrainOptions& options, std::string dump)
+Trainer::Trainer(const TrainOptions& options, std::string dump, const std::string& given)
     : options_(options),
       files_(options.model_path),
       dump_(std::move(dump)),
@@ -41,6 +42,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump)
       log_(options.trains() ? options.log_json : "", options.quiet) {
   log::set_quiet(options_.quiet);
   if (options_.trains() && !options_.log_file.empty()) log::copy_to_file(options_.log_file);
+  if (options_.trains()) log::info("nmt-train {} ({}): {}", kVersion, kCommit, given);
   if (!options_.pretrained_model.empty()) pretrained_ = Model::load(options_.pretrained_model);
   const Vocabularies v = vocabularies();
   source_ = v.source;

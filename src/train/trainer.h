@@ -32,8 +32,9 @@ namespace nmt {
 //   PREFIX.lock                     as long as a training runs
 class Trainer {
  public:
-  // `dump`: the options as a configuration file, stored in checkpoints.
-  Trainer(const TrainOptions& options, std::string dump);
+  // `dump`: the options as a configuration file, stored in checkpoints; `given`: those that are given, told by a
+  // training's log.
+  Trainer(const TrainOptions& options, std::string dump, const std::string& given = "");
 
   // Trains to the end. Throws Exit with 128 + N where signal N has stopped it (saved), Error where training broke down,
   // UserError, before it reads the data, where the model cannot be written.

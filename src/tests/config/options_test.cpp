@@ -163,6 +163,19 @@ TEST_CASE("a dump is a config file that gives the same values", "[config]") {
   }
 }
 
+TEST_CASE("what is given is told as a shell takes it", "[config]") {
+  Declared o;
+  CHECK(o.options.command_line().empty());
+  o["flag"].set({"true"});
+  o["on"].set({"false"});
+  o["rate"].set({"1e-3"});
+  o["name"].set({"it's"});
+  o["empty"].set({""});
+  o["files"].set({"a/b-c.de", "$HOME *", "\""});
+  CHECK(o.options.command_line() ==
+        R"(--flag --no-on --rate 0.001 --name 'it'\''s' --empty '' --files a/b-c.de '$HOME *' '"')");
+}
+
 TEST_CASE("text that a config file cannot hold is told, not taken for something else", "[config]") {
   const TempFolder folder;
   for (const std::string name : {"a#b", "#", " leading", "trailing ", "two\nlines", "\ttab", "return\r"}) {
