@@ -24,6 +24,9 @@ decode --model a.safetensors --n-best --scores
 decode --model a.safetensors --n-best --score-targets text
 decode --model a.safetensors --beam-size 2 --score-targets text
 decode --model a.safetensors --forbid-unk --score-targets text
+decode --model a.safetensors --sampling 2 --score-targets text
+decode --model a.safetensors --sampling 201
+decode --model a.safetensors --seed 2
 decode --model a.safetensors --shortlist shortlist --score-targets text
 decode --ensemble a.safetensors b.safetensors --shortlist shortlist
 decode --model a.safetensors --alpha 1 --normalize 1

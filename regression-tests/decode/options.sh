@@ -61,8 +61,10 @@ output              | files   | | --output other
 precision           | text    | --scores | --precision int8
 profile             | log     | | --profile
 quiet               | log     | | --quiet
+sampling            | text    | | --sampling 2
 score-targets       | text    | | --score-targets targets
 scores              | text    | | --scores
+seed                | text    | --sampling 2 | --seed 2
 shortlist           | text    | | --shortlist shortlist
 trees               | text    | --model parser.safetensors | --trees tokens
 version             | out     | | --version

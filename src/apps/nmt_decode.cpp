@@ -83,9 +83,11 @@ struct DecodeOptions {
             "--normalize replaces the penalty of --alpha: give one of them");
     require(score_targets.empty() || !(search.n_best || scores),
             "--score-targets excludes --n-best and --scores: it writes scores alone");
-    require(score_targets.empty() ||
-                (search.beam == SearchOptions().beam && search.max_extra == SearchOptions().max_extra && !forbid_unk),
-            "--score-targets searches nothing: leave out --beam-size, --max-length-extra and --forbid-unk");
+    require(
+        score_targets.empty() || (search.beam == SearchOptions().beam &&
+                                  search.max_extra == SearchOptions().max_extra && search.sampling == 0 && !forbid_unk),
+        "--score-targets searches nothing: leave out --beam-size, --max-length-extra, --sampling and --forbid-unk");
+    require(search.sampling > 0 || search.seed == SearchOptions().seed, "--seed is of --sampling: leave it out");
     require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");
     require(!attention.wanted() || ensemble.empty(),
             "--attention and --alignment show the heads of one model: give --model FILE, not --ensemble");
@@ -200,6 +202,7 @@ void decode(DecodeOptions options, Options& declared) {
   const std::vector<Scorer> scorers = models.load(backends.front());
   const Vocabularies vocabularies = models.vocabularies(options.vocabs);
   const auto trees = grammar_of(models, vocabularies, options, declared);
+  if (options.search.sampling > 0 && !declared.find("beam-size")->given()) options.search.beam = 1;
   if (trees && !options.free_trees) options.search.trees = &*trees;
   if (options.forbid_unk) options.search.forbidden = vocabularies.target->unk_id();
   std::optional<Shortlist> shortlist;

@@ -16,6 +16,11 @@ void SearchOptions::declare(Options& o) {
   o.add("max-length-extra", max_extra, "A translation has at most so many tokens more than its source")
       .range(1, 1e6)
       .automatic();
+  o.add("sampling", sampling,
+        "Do not search: draw each token from so many most probable ones, by their probabilities, of as many "
+        "translations as --beam-size, 1 unless given; 0: search")
+      .range(0, kMostSampling);
+  o.add("seed", seed, "Of --sampling: equal lines get equal translations from the same seed");
 }
 
 double SearchOptions::penalty(int64_t length) const {
@@ -30,10 +35,10 @@ void check_status(BeamStatus status) {
     fail("the model gives every token the probability 0: its weights are too large or damaged");
 }
 
-Beam::Beam(const SearchOptions& options, int64_t limit, int32_t eos)
+Beam::Beam(const SearchOptions& options, int64_t limit, int32_t eos, uint64_t key)
     : options_(options),
       rule_(options.rule(eos)),
-      progress_{.last_penalty = options.penalty(limit), .limit = static_cast<int32_t>(limit)},
+      progress_{.last_penalty = options.penalty(limit), .key = key, .limit = static_cast<int32_t>(limit)},
       live_(static_cast<size_t>(rule_.beam)),
       finished_(static_cast<size_t>(rule_.wanted)) {}
 

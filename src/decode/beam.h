@@ -21,6 +21,9 @@ struct SearchOptions {
   static constexpr double kMostBeam = 100, kMostAlpha = 10;  // that options take
   const TreeGrammar* trees = nullptr;  // translations are trees of their sources' words; null: they are anything
   int32_t forbidden = -1;              // a token that translations do not have; -1: they may have any
+  int sampling = 0;                    // positive: draw each token from so many, in place of a search
+  uint64_t seed = 1;                   // of what is drawn
+  static constexpr int kMostSampling = 200;
 
   void declare(Options& options);
   // Section 6.3's, by which sentences are parsed; `trees` is to be set.
@@ -29,9 +32,9 @@ struct SearchOptions {
   // What log P is divided by, positive and never less for a longer one; `length` counts </s>. GNMT's ((5 + length) /
   // 6)^alpha (Wu et al. 2016, equation 14), or length^normalize where that is positive.
   double penalty(int64_t length) const;
-  BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos, forbidden}; }
+  BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos, forbidden, sampling, seed}; }
   // How many best tokens of each hypothesis a step needs: one more where one is forbidden.
-  int candidates() const { return 2 * beam + (forbidden < 0 ? 0 : 1); }
+  int candidates() const { return (sampling > 0 ? sampling : 2 * beam) + (forbidden < 0 ? 0 : 1); }
 };
 
 struct Hypothesis {
@@ -50,9 +53,15 @@ struct Hypothesis {
 // log P only falls and a penalty only grows, so what comes of a candidate scores at most log P / penalty(limit). One
 // that can no longer enter the result is dropped at once. This changes no result: candidates behind it in the order are
 // as hopeless as it is, so none of them gets its place.
+//
+// With options.sampling there is one candidate of each live hypothesis, of the empty one as many as the beam has, whose
+// token is drawn by the probabilities of the first `sampling`; after `limit` steps those that have not ended are
+// finished as they are, too: `beam` translations, each drawn by itself (Edunov et al. 2018, "Understanding
+// Back-Translation at Scale", section 3). What is drawn depends on the seed, the key and the place among the live
+// hypotheses.
 class Beam {
  public:
-  Beam(const SearchOptions& options, int64_t limit, int32_t eos);  // limit: at least 1
+  Beam(const SearchOptions& options, int64_t limit, int32_t eos, uint64_t key = 0);  // limit: at least 1
 
   int32_t live() const { return progress_.live; }  // how many hypotheses; 0: the search is over
   BeamToken last(int32_t live) const;              // its last token, -1 where there is none

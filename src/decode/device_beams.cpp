@@ -77,7 +77,7 @@ void DeviceBeams::regroup(Sentences& all) {
   for (const int32_t s : sentences) {
     const auto limit = static_cast<int32_t>(all.limit(s));
     if (under_way_.try_emplace(s, UnderWay{limit}).second)
-      begin(place.at(s), {.last_penalty = options_.penalty(limit), .limit = limit});
+      begin(place.at(s), {.last_penalty = options_.penalty(limit), .key = all.key(s), .limit = limit});
   }
   sentences_ = sentences;
   sentences_.resize(padded(sentences.size()), -1);

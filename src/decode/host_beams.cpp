@@ -19,7 +19,7 @@ void HostBeams::gather(Sentences& sentences) {
     const int64_t limit = sentences.limit(s);
     auto known = under_way_.find(s);
     const bool is_new = known == under_way_.end();
-    if (is_new) known = under_way_.emplace(s, UnderWay{Beam(options_, limit, eos_), 0}).first;
+    if (is_new) known = under_way_.emplace(s, UnderWay{Beam(options_, limit, eos_, sentences.key(s)), 0}).first;
     UnderWay& search = known->second;
     const Beam& beam = search.beam;
     const int32_t first = std::exchange(search.first_row, static_cast<int32_t>(ids_.size()));

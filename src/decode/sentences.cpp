@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace nmt {
 
@@ -25,6 +26,11 @@ int64_t Sentences::limit(int32_t sentence) const {
   const int64_t limit = std::min(longest_, given + options_.max_extra);
   check(limit >= 1, "a search of {} steps", limit);
   return limit;
+}
+
+uint64_t Sentences::key(int32_t sentence) const {
+  const auto& source = queue_[static_cast<size_t>(sentence)];
+  return hash64({reinterpret_cast<const char*>(source.data()), source.size() * sizeof(source[0])});
 }
 
 Sentences::Begun Sentences::begin() {

@@ -67,6 +67,7 @@ class Sentences {
   std::vector<int32_t> under_way() const;       // in the order of their sources' rows
   int64_t words(int32_t sentence) const { return queue_.words(static_cast<size_t>(sentence)); }
   int64_t limit(int32_t sentence) const;  // of its translation's tokens, with </s>
+  uint64_t key(int32_t sentence) const;   // of its source's ids alone: what is drawn does not depend on its place
   int64_t longest() const { return longest_; }
 
   // The rows of a step: rows[i] of the i-th sentence under way. Padded, so that plans repeat, to so many places and

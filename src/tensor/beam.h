@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/philox.h"
 #include "tensor/on_device.h"
 
 // A step of one sentence's beam search, in the words that every backend shares: a device goes on by itself, and the
@@ -16,11 +17,14 @@ struct BeamRule {
   int32_t wanted;  // finished ones that are kept
   int32_t eos;
   int32_t forbidden = -1;  // a token that no hypothesis may have
+  int32_t sampling = 0;    // of so many most probable tokens one is drawn; 0: the most probable hypotheses go on
+  uint64_t seed = 0;       // of what is drawn
   bool operator==(const BeamRule&) const = default;
 };
 
 struct BeamProgress {
   double last_penalty;  // of `limit` tokens
+  uint64_t key = 0;     // of the sentence: what is drawn for it depends on nothing else but the seed
   int32_t limit;        // steps at most
   int32_t steps = 0, live = 1, finished = 0;
 };
@@ -65,6 +69,90 @@ NMT_ON_DEVICE_TOO inline void keep_finished(const BeamRule& rule, const BeamPart
   b.finished[place] = made;
 }
 
+// What a step has found: see advance_beam.
+struct BestTokensOfRows {
+  const float* log_probabilities;  // [live, k]
+  const int32_t *ids, *names;
+  int32_t k;
+
+  NMT_ON_DEVICE_TOO float log_probability(int32_t live, int32_t i) const {
+    return log_probabilities[static_cast<int64_t>(live) * k + i];
+  }
+  NMT_ON_DEVICE_TOO int32_t id(int32_t live, int32_t i) const {
+    const int32_t id = ids[static_cast<int64_t>(live) * k + i];
+    return names == nullptr ? id : names[id];
+  }
+};
+
+// The first candidates by log P, equal ones by their texts: of each live hypothesis the next is looked at. Returns how
+// many there are, -1 for NaN.
+NMT_ON_DEVICE_TOO inline int32_t first_candidates(const BeamRule& rule, const BeamParts& b,
+                                                  const BestTokensOfRows& best) {
+  const int32_t live = b.progress->live;
+  for (int32_t h = 0; h < live; ++h) b.next[h] = 0;
+  int32_t count = 0;
+  while (count < 2 * rule.beam) {
+    BeamCandidate first{0, -1, 0, 0};
+    for (int32_t h = 0; h < live; ++h) {
+      if (b.next[h] == best.k) continue;
+      const float p = best.log_probability(h, b.next[h]);
+      if (std::isnan(p)) return -1;
+      if (p == -INFINITY) continue;
+      const double sum = b.live[h].log_probability + static_cast<double>(p);
+      if (first.parent < 0 || sum > first.log_probability ||
+          (sum == first.log_probability && b.live[h].rank < first.rank))
+        first = {sum, h, 0, b.live[h].rank};
+    }
+    if (first.parent < 0) break;
+    first.id = best.id(first.parent, b.next[first.parent]++);
+    if (first.id != rule.forbidden) b.candidates[count++] = first;
+  }
+  return count;
+}
+
+// One candidate of each live hypothesis, of the empty one as many as the beam has: by the probabilities of the first
+// rule.sampling tokens that are not forbidden. Returns how many there are, -1 for NaN.
+NMT_ON_DEVICE_TOO inline int32_t drawn_candidates(const BeamRule& rule, const BeamParts& b,
+                                                  const BestTokensOfRows& best) {
+  const BeamProgress& progress = *b.progress;
+  const bool empty = progress.steps == 0;
+  int32_t count = 0;
+  for (int32_t i = 0; i < (empty ? rule.beam : progress.live); ++i) {
+    const int32_t h = empty ? 0 : i;
+    const float most = best.log_probability(h, 0);
+    if (std::isnan(most)) return -1;
+    if (most == -INFINITY) continue;
+    // Calls visit(token, its probability over the largest) until it returns false.
+    const auto each_token = [&](const auto& visit) {
+      for (int32_t j = 0, left = rule.sampling; j < best.k && left > 0; ++j) {
+        if (best.id(h, j) == rule.forbidden) continue;
+        if (!visit(j, std::exp(static_cast<double>(best.log_probability(h, j)) - static_cast<double>(most)))) return;
+        --left;
+      }
+    };
+    double sum = 0;
+    each_token([&](int32_t, double p) {
+      sum += p;
+      return true;
+    });
+    const auto words =
+        Philox4x32::generate({static_cast<uint32_t>(progress.steps), static_cast<uint32_t>(i),
+                              static_cast<uint32_t>(rule.seed), static_cast<uint32_t>(rule.seed >> 32)},
+                             {static_cast<uint32_t>(progress.key), static_cast<uint32_t>(progress.key >> 32)});
+    double left = sum * (static_cast<double>(words[0]) + 0.5) * 0x1.0p-32;
+    int32_t drawn = -1;
+    each_token([&](int32_t j, double p) {
+      if (p > 0) drawn = j;
+      left -= p;
+      return left >= 0;
+    });
+    if (drawn >= 0)
+      b.candidates[count++] = {b.live[h].log_probability + static_cast<double>(best.log_probability(h, drawn)), h,
+                               best.id(h, drawn), b.live[h].rank};
+  }
+  return count;
+}
+
 // The search is defined in decode/beam.h. log_probabilities, ids: the k most probable tokens after each live
 // hypothesis, [live, k], falling, equal ones by rising id; not possible are those of -infinity. names: null, or what
 // the ids are numbers of. A row with a NaN begins with one. penalty: what log P of as many tokens as there are steps,
@@ -73,26 +161,9 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
                                                  const float* log_probabilities, const int32_t* ids,
                                                  const int32_t* names, int32_t k, double penalty) {
   BeamProgress& progress = *b.progress;
-  // The first candidates by log P, equal ones by their texts: of each live hypothesis the next is looked at.
-  for (int32_t h = 0; h < progress.live; ++h) b.next[h] = 0;
-  int32_t count = 0;
-  while (count < 2 * rule.beam) {
-    BeamCandidate best{0, -1, 0, 0};
-    for (int32_t h = 0; h < progress.live; ++h) {
-      if (b.next[h] == k) continue;
-      const float p = log_probabilities[static_cast<int64_t>(h) * k + b.next[h]];
-      if (std::isnan(p)) return BeamStatus::kNotANumber;
-      if (p == -INFINITY) continue;
-      const double sum = b.live[h].log_probability + static_cast<double>(p);
-      const bool first =
-          best.parent < 0 || sum > best.log_probability || (sum == best.log_probability && b.live[h].rank < best.rank);
-      if (first) best = {sum, h, 0, b.live[h].rank};
-    }
-    if (best.parent < 0) break;
-    best.id = ids[static_cast<int64_t>(best.parent) * k + b.next[best.parent]++];
-    if (names != nullptr) best.id = names[best.id];
-    if (best.id != rule.forbidden) b.candidates[count++] = best;
-  }
+  const BestTokensOfRows best{log_probabilities, ids, names, k};
+  const int32_t count = rule.sampling > 0 ? drawn_candidates(rule, b, best) : first_candidates(rule, b, best);
+  if (count < 0) return BeamStatus::kNotANumber;
   if (count == 0) return BeamStatus::kImpossible;
 
   for (int32_t i = 0; i < count && i < rule.beam; ++i)
@@ -104,8 +175,7 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
     const BeamCandidate c = b.candidates[i];
     const bool hopeless = progress.finished == rule.wanted &&
                           c.log_probability / progress.last_penalty < b.finished[rule.wanted - 1].score;
-    if (hopeless) break;
-    if (c.id != rule.eos) b.candidates[live++] = c;
+    if (c.id != rule.eos && !hopeless) b.candidates[live++] = c;
   }
   for (int32_t i = 0; i < live; ++i) {
     const BeamCandidate& c = b.candidates[i];
@@ -119,7 +189,7 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
   }
   progress.live = live;
   if (++progress.steps == progress.limit) {
-    if (progress.finished == 0)
+    if (progress.finished == 0 || rule.sampling > 0)
       for (int32_t i = 0; i < live; ++i) {
         const double sum = b.live[i].log_probability;
         keep_finished(rule, b, {sum / penalty, sum, progress.steps, i});

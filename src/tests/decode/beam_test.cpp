@@ -58,8 +58,9 @@ std::vector<Hypothesis> exhaustive(const SearchOptions& o, int limit, int vocabu
   return result;
 }
 
-std::vector<Hypothesis> search(const SearchOptions& o, int limit, int vocabulary, uint64_t seed, int& rows) {
-  Beam beam(o, limit, kEos);
+std::vector<Hypothesis> search(const SearchOptions& o, int limit, int vocabulary, uint64_t seed, int& rows,
+                               uint64_t key = 0) {
+  Beam beam(o, limit, kEos, key);
   const int k = std::min(o.candidates(), vocabulary);
   while (beam.live() > 0) {
     std::vector<float> values;
@@ -127,8 +128,77 @@ TEST_CASE("without any </s> the live hypotheses are the result") {
 }
 
 TEST_CASE("a probability that is not a number is an error, and none at all") {
-  const SearchOptions o{.beam = 1};
+  const int sampling = GENERATE(0, 2);
+  const SearchOptions o{.beam = 1, .sampling = sampling};
   Beam beam(o, 3, kEos);
-  CHECK_THROWS_AS(beam.advance(std::vector<float>{-1, NAN}, std::vector<int32_t>{2, 3}, 2), Error);
+  CHECK_THROWS_AS(beam.advance(std::vector<float>{NAN, NAN}, std::vector<int32_t>{2, 3}, 2), Error);
   CHECK_THROWS_AS(beam.advance(std::vector<float>{-INFINITY, -INFINITY}, std::vector<int32_t>{2, 3}, 2), Error);
+}
+
+TEST_CASE("tokens are drawn by the probabilities of the most probable ones that are allowed") {
+  constexpr int kKeys = 20000;
+  const bool forbids = GENERATE(false, true);
+  const SearchOptions o{.beam = 2, .forbidden = forbids ? 3 : -1, .sampling = 3};
+  const std::vector<double> probabilities = {0.5, 0.2, 0.1, 0.08, 0.12};
+  std::vector<float> values;
+  for (const double p : probabilities) values.push_back(static_cast<float>(std::log(p)));
+  values.back() = -INFINITY;
+  const std::vector<int32_t> ids = {7, 3, 5, 9, 8};
+  const std::vector<int32_t> drawn = forbids ? std::vector{7, 5, 9} : std::vector{7, 3, 5};
+  const std::vector<double> wanted =
+      forbids ? std::vector{0.5 / 0.68, 0.1 / 0.68, 0.08 / 0.68} : std::vector{0.625, 0.25, 0.125};
+  std::vector<int> counts(3);
+  int equal = 0;
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    Beam beam(o, 3, kEos, key);
+    beam.advance(values, ids, 5);
+    REQUIRE(beam.live() == 2);
+    for (int32_t h = 0; h < 2; ++h) {
+      const auto found = std::ranges::find(drawn, beam.last(h).id);
+      REQUIRE(found != drawn.end());
+      ++counts[static_cast<size_t>(found - drawn.begin())];
+    }
+    equal += beam.last(0).id == beam.last(1).id;
+  }
+  // Within four standard deviations, each alone and both together.
+  const auto near = [](int count, int of, double p) {
+    return std::fabs(count - of * p) < 4 * std::sqrt(of * p * (1 - p));
+  };
+  double pairs = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    INFO("token " << drawn[i]);
+    CHECK(near(counts[i], 2 * kKeys, wanted[i]));
+    pairs += wanted[i] * wanted[i];
+  }
+  CHECK(near(equal, kKeys, pairs));
+}
+
+TEST_CASE("what is drawn depends on seed and key, and has the probability of its tokens") {
+  constexpr int kVocabulary = 12, kLimit = 30;
+  SearchOptions o{.beam = 5, .n_best = true, .sampling = 6};
+  int rows = 0, differ_by_key = 0, differ_by_seed = 0;
+  const auto run = [&](uint64_t key) { return search(o, kLimit, kVocabulary, 3, rows, key); };
+  for (uint64_t key = 1; key <= 50; ++key) {
+    o.seed = 1;
+    const auto found = run(key), again = run(key), other = run(key + 50);
+    o.seed = 2;
+    const auto reseeded = run(key);
+    REQUIRE(found.size() == 5);
+    for (size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i].ids == again[i].ids);
+      if (i > 0) CHECK(found[i].score <= found[i - 1].score);
+      std::vector<int32_t> text;
+      double sum = 0;
+      for (size_t t = 0; t < std::min<size_t>(found[i].ids.size() + 1, kLimit); ++t) {
+        const int32_t id = t < found[i].ids.size() ? found[i].ids[t] : kEos;
+        sum += next_tokens(text, kVocabulary, 3)[static_cast<size_t>(id)];
+        text.push_back(id);
+      }
+      CHECK(found[i].log_probability == Approx(sum));
+    }
+    differ_by_key += found[0].ids != other[0].ids;
+    differ_by_seed += found[0].ids != reseeded[0].ids;
+  }
+  CHECK(differ_by_key > 25);
+  CHECK(differ_by_seed > 25);
 }

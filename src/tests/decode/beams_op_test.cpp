@@ -20,6 +20,8 @@ std::vector<std::shared_ptr<Backend>> all_backends() {
   return all;
 }
 
+uint64_t key_of(int64_t sentence) { return uint64_t{0x123456789abcdef} * static_cast<uint64_t>(sentence); }
+
 // Searches as the ops see them: of so many steps each.
 struct Searches {
   Searches(const std::shared_ptr<Backend>& backend, const SearchOptions& options, const std::vector<int32_t>& limits)
@@ -29,7 +31,8 @@ struct Searches {
     pages_each = round_up(longest, kPageSteps) / kPageSteps;
     for (int64_t s = 0; s < sentences; ++s) {
       const int32_t limit = limits[static_cast<size_t>(s)];
-      *BeamBatch::progress(rule, first.data(), s) = {.last_penalty = options.penalty(limit), .limit = limit};
+      *BeamBatch::progress(rule, first.data(), s) = {
+          .last_penalty = options.penalty(limit), .key = key_of(s), .limit = limit};
     }
     for (int64_t i = 0; i < sentences * pages_each; ++i)  // in an order of their own
       pages.push_back(static_cast<int32_t>((i * 7 + 3) % (sentences * pages_each)));
@@ -67,7 +70,7 @@ void check_searches(const std::shared_ptr<Backend>& backend, const SearchOptions
   const int k = std::min(options.candidates(), vocabulary);
   Runtime runtime(2, DType::kF32, false, backend);
   std::vector<Beam> expected;
-  for (const int32_t limit : limits) expected.emplace_back(options, limit, kEos);
+  for (const int32_t limit : limits) expected.emplace_back(options, limit, kEos, key_of(std::ssize(expected)));
   std::vector<int32_t> cache(static_cast<size_t>(searches.slots()));  // what a model would have read, by slot
 
   for (int step = 0; step < 22; ++step) {
@@ -137,7 +140,9 @@ TEST_CASE("the ops' searches are those of Beam") {
   const bool n_best = GENERATE(false, true);
   const int32_t forbidden = GENERATE(-1, 0);
   const int vocabulary = GENERATE(2, 30);
-  const SearchOptions options{.beam = beam, .alpha = alpha, .n_best = n_best, .forbidden = forbidden};
+  const int sampling = GENERATE(0, 5);
+  const SearchOptions options{
+      .beam = beam, .alpha = alpha, .n_best = n_best, .forbidden = forbidden, .sampling = sampling};
   for (const auto& backend : all_backends()) check_searches(backend, options, vocabulary);
 }
 

@@ -65,7 +65,8 @@ TEST_CASE("a translation does not depend on the others under way") {
   const DType compute = GENERATE(from_range(nmt::testing::compute_types()));
   Runtime runtime(2, compute, GENERATE(false, true));
   const Scorer scorers[] = {model.scorer()};
-  Decoder decoder(scorers, runtime, {.max_extra = 10, .n_best = true});
+  const int sampling = GENERATE(0, 6);
+  Decoder decoder(scorers, runtime, {.max_extra = 10, .n_best = true, .sampling = sampling});
   auto sources = random_sources(40, 20);
   sources.push_back({1});
   const auto together = translate(decoder, sources);

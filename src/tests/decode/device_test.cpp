@@ -64,7 +64,9 @@ TEST_CASE("a device finds the host's translations") {
   // A beam of 8: there are fewer tokens than it has candidates.
   const auto [beam, at_a_time] = GENERATE(table<int, int64_t>({{1, kFew}, {4, kFew}, {8, kFew}, {3, 100}}));
   const int32_t forbidden = GENERATE(-1, 3);
-  const SearchOptions options{.beam = beam, .max_extra = 4, .n_best = true, .forbidden = forbidden};
+  const int sampling = GENERATE(0, 5);
+  const SearchOptions options{
+      .beam = beam, .max_extra = 4, .n_best = true, .forbidden = forbidden, .sampling = sampling};
   TestModel here(5), there(5, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const auto sources = random_sources(at_a_time == kFew ? 15 : 33, beam == 4 ? 30 : 8);  // 33: rows of 34
