@@ -16,6 +16,8 @@ decode
 decode --model a.safetensors --ensemble b.safetensors
 decode --model a.safetensors --beam-size 0
 decode --model a.safetensors --beam-size 101
+decode --ensemble --input text
+decode --model -
 decode --model a.safetensors --alpha -1
 decode --model a.safetensors --normalize -1
 decode --model a.safetensors --max-length-extra 0

@@ -121,3 +121,19 @@ mkdir anew
 train --model anew/m.safetensors --after 20u --save-freq 10u 2> /dev/null
 train --model anew/m.safetensors --after 6u --save-freq 2u --keep-last 2 --restart 2> /dev/null
 ls anew
+
+# Fine-tuning: --restart leaves the model that it begins with, and a run goes on where that is gone.
+code=0
+train --model anew/m.safetensors --pretrained-model anew/m.iter4.safetensors --restart 2> tuned.log || code=$?
+echo "$code: $(tail -n 1 tuned.log)"
+ls anew
+mkdir tuned
+cp anew/m.iter4.safetensors general.safetensors
+tune() { train --model tuned/m.safetensors --pretrained-model general.safetensors --save-freq 4u "$@" 2> tuned.log; }
+tune --after 8u
+mv tuned/m.safetensors whole.safetensors
+tune --after 4u --restart
+rm general.safetensors
+tune --after 8u
+cmp tuned/m.safetensors whole.safetensors && echo "the same model"
+tune --after 8u --restart || sed "s/.*error/error/" tuned.log | tail -n 1

@@ -100,6 +100,7 @@ nmt encode --vocab v.merges < a.de | sed -n 1p
 nmt encode --vocab v.merges < a.de | nmt decode --vocab v.merges | cmp - a.de
 nmt encode --vocab v.merges < a.de > split
 nmt encode --vocab v.merges < split | cmp - split
+nmt inspect --vocab v.merges --text-sets a.de split | sed -n 's/^.*: coverage/coverage/p' | uniq -c | sed 's/^ *//'
 nmt --type words --train-sets split --output v.split
 nmt encode --vocab v.split < split | nmt decode --vocab v.split | sed -n 1p
 nmt encode --vocab v.split < split | nmt decode --vocab v.split --join-bpe | cmp - a.de

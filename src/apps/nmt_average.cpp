@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
     options.validate();
     const auto files =
         options.last == 0 ? options.files : nmt::TrainingFiles(options.model).last(options.kind, options.last);
-    nmt::OptionFiles().reads(options.last == 0 ? "files" : "last", files).writes("output", options.output);
+    nmt::OptionFiles().opens(options.last == 0 ? "files" : "last", files).writes("output", options.output);
     nmt::average_models(files, options.weights, options.output);
     for (const auto& file : files) nmt::log::info("averaged {}", file);
     nmt::log::info("wrote the mean of {} to {}", files.size() == 1 ? "1 file" : fmt::format("{} files", files.size()),

@@ -93,10 +93,10 @@ struct DecodeOptions {
             "--attention and --alignment show the heads of one model: give --model FILE, not --ensemble");
     attention.validate();
     OptionFiles()
-        .reads("model", model)
-        .reads("ensemble", ensemble)
-        .reads("vocabs", vocabs)
-        .reads("shortlist", shortlist)
+        .opens("model", model)
+        .opens("ensemble", ensemble)
+        .opens("vocabs", vocabs)
+        .opens("shortlist", shortlist)
         .reads("input", input)
         .reads("score-targets", score_targets)
         .writes("output", output)
@@ -272,8 +272,9 @@ int main(int argc, char** argv) {
       "  nmt-decode --ensemble a.safetensors b.safetensors --weights 2 1 < test.en > test.out.de\n"
       "  nmt-decode --model model.safetensors --input test.en --score-targets test.de > test.scores");
   app.run([&] {
-    nmt::advise_on_memory("smaller --mini-batch and --mini-batch-words need less, and on a CPU fewer --cpu-threads",
-                          [&] { nmt::decode(options, app.options()); });
+    nmt::advise_on_memory(
+        "smaller --mini-batch, --mini-batch-words and --maxi-batch need less, and on a CPU fewer --cpu-threads",
+        [&] { nmt::decode(options, app.options()); });
   });
   return app.main(argc, argv);
 }

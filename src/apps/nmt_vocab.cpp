@@ -49,7 +49,7 @@ struct Streams {
   template <class Convert>
   void run(const Convert& convert) const {
     constexpr size_t kBlock = 4096;
-    OptionFiles().reads("vocab", vocab).reads("input", input).writes("output", output);
+    OptionFiles().opens("vocab", vocab).reads("input", input).writes("output", output);
     LineQueue queue(input, kBlock);
     AtomicFile file(output);
     ThreadPool pool(threads_or_all(threads));
@@ -77,7 +77,7 @@ int32_t parse_id(std::string_view text, const std::string& where) {
 }
 
 void train(const VocabTraining& settings, const std::string& output, int threads) {
-  OptionFiles().reads("merges", settings.merges).reads("train-sets", settings.train_sets).writes("output", output);
+  OptionFiles().opens("merges", settings.merges).reads("train-sets", settings.train_sets).writes("output", output);
   AtomicFile file(output);  // first, so that training is not for nothing
   const auto trained = train_vocab(settings);
   file.write(trained.vocab->bytes());
@@ -120,7 +120,7 @@ void decode(const Streams& streams, bool ids, bool join) {
 }
 
 void inspect(const Streams& streams, const std::vector<std::string>& text_sets, bool pieces) {
-  OptionFiles().reads("vocab", streams.vocab).reads("text-sets", text_sets).writes("output", streams.output);
+  OptionFiles().opens("vocab", streams.vocab).reads("text-sets", text_sets).writes("output", streams.output);
   const auto vocab = Vocab::load(streams.vocab);
   std::string text =
       fmt::format("type: {}\nsize: {}\nend of sentence: {} ({})\nunknown: {} ({})\n", vocab->type(), vocab->size(),
@@ -129,7 +129,7 @@ void inspect(const Streams& streams, const std::vector<std::string>& text_sets, 
   for (const auto& path : text_sets) {
     WordCounts words;
     TextReader reader(path, OnNul::kReplace);
-    for (std::string line; reader.next(line);) count_words(line, words);
+    for (std::string line; reader.next(line);) count_words(vocab->unsplit(line), words);
     text += fmt::format("{}: {}\n", reader.name(), measure_fit(*vocab, words, threads_or_all(streams.threads)).text());
   }
   for (int id = 0; pieces && id < vocab->size(); ++id) text += fmt::format("{}\t{}\n", id, vocab->piece(id));
@@ -168,7 +168,7 @@ struct ShortlistOptions {
 
 void make_shortlist(const ShortlistOptions& options) {
   OptionFiles()
-      .reads("vocabs", options.vocabs)
+      .opens("vocabs", options.vocabs)
       .reads("train-sets", options.train_sets)
       .reads("valid-sets", options.valid_sets)
       .writes("output", options.output);

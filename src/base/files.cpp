@@ -172,6 +172,8 @@ bool is_no_regular_file(const std::string& path) {
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
+}  // namespace
+
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
   if (is_standard_output(a) || is_standard_output(b)) return is_standard_output(a) == is_standard_output(b);
@@ -179,8 +181,6 @@ bool same_file(const std::string& a, const std::string& b) {
   const auto whole = std::filesystem::weakly_canonical(a, failed);  // empty where it cannot be looked at
   return a == b || (!whole.empty() && whole == std::filesystem::weakly_canonical(b, failed));
 }
-
-}  // namespace
 
 OptionFiles& OptionFiles::reads(const std::string& option, const std::string& path) {
   if (path == "-") {
@@ -195,6 +195,16 @@ OptionFiles& OptionFiles::reads(const std::string& option, const std::string& pa
 
 OptionFiles& OptionFiles::reads(const std::string& option, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) reads(option, path);
+  return *this;
+}
+
+OptionFiles& OptionFiles::opens(const std::string& option, const std::string& path) {
+  require(path != "-", "--{} names a file, and is not read from standard input", option);
+  return reads(option, path);
+}
+
+OptionFiles& OptionFiles::opens(const std::string& option, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) opens(option, path);
   return *this;
 }
 

@@ -51,7 +51,8 @@ class LineReader {
   LineReader(LineReader&&) noexcept;
 
   // The next line, without its '\n'; false at the end. Throws UserError, with the file and how many lines are whole,
-  // where the file is damaged, cut off or cannot be read, or a line has more than 64 MiB.
+  // where the file is damaged, cut off, in UTF-16 or packed otherwise, or cannot be read, or a line has more than 64
+  // MiB.
   bool next(std::string& line);
   int64_t line_number() const { return line_number_; }  // of the line read last, from 1
   const std::string& name() const { return name_; }     // the path or "standard input"
@@ -70,13 +71,18 @@ std::vector<std::string> read_lines(const std::string& path);
 std::string input_name(const std::string& path);
 std::string output_name(const std::string& path);
 
+// Whether both paths lead to one file.
+bool same_file(const std::string& a, const std::string& b);
+
 // The files that a program's options name; empty paths are none. UserError, from reads(), where standard input is named
-// twice, from writes() for a name of a compressed file, and for a file that is named before (the files need not be
-// there), but for devices and pipes: what is written needs a file of its own.
+// twice, from opens() where it is named at all, from writes() for a name of a compressed file, and for a file that is
+// named before (the files need not be there), but for devices and pipes: what is written needs a file of its own.
 class OptionFiles {
  public:
   OptionFiles& reads(const std::string& option, const std::string& path);  // "-" is standard input
   OptionFiles& reads(const std::string& option, const std::vector<std::string>& paths);
+  OptionFiles& opens(const std::string& option, const std::string& path);  // what is no stream of text: a model, say
+  OptionFiles& opens(const std::string& option, const std::vector<std::string>& paths);
   OptionFiles& writes(const std::string& option, const std::string& path);
 
  private:

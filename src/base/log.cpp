@@ -1,5 +1,8 @@
 #include "base/log.h"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include <spdlog/sinks/basic_file_sink.h>
@@ -45,6 +48,9 @@ void copy_to_file(const std::string& path) try {
   std::error_code failed;
   require(folder.empty() || std::filesystem::exists(folder, failed), "cannot write the log file {}: no such folder",
           path);
+  std::FILE* const file = std::fopen(path.c_str(), "a");  // the sink does not say why it cannot
+  require(file != nullptr, "cannot write the log file {}: {}", path, std::strerror(errno));
+  std::fclose(file);
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
   sink->set_pattern(kPattern);
   logger().sinks().push_back(std::move(sink));

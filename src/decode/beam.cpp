@@ -7,13 +7,20 @@
 namespace nmt {
 
 void SearchOptions::declare(Options& o) {
+  const SearchOptions of_parsers = parsing();
   o.group("Search");
-  o.add("beam-size", beam, "Hypotheses kept for each sentence").short_name('b').range(1, kMostBeam).automatic();
-  o.add("alpha", alpha, "Length penalty of GNMT: log P is divided by ((5 + length) / 6)^alpha")
+  o.add("beam-size", beam, fmt::format("Hypotheses kept for each sentence; parsers: {}", of_parsers.beam))
+      .short_name('b')
+      .range(1, kMostBeam)
+      .automatic();
+  o.add("alpha", alpha,
+        fmt::format("Length penalty of GNMT: log P is divided by ((5 + length) / 6)^alpha; parsers: {}",
+                    of_parsers.alpha))
       .range(0, kMostAlpha)
       .automatic();
   o.add("normalize", normalize, "Divide log P by length^P instead; 0: GNMT's penalty").range(0, 10);
-  o.add("max-length-extra", max_extra, "A translation has at most so many tokens more than its source")
+  o.add("max-length-extra", max_extra,
+        fmt::format("A translation has at most so many tokens more than its source; parsers: {}", of_parsers.max_extra))
       .range(1, 1e6)
       .automatic();
   o.add("sampling", sampling,

@@ -49,11 +49,14 @@ void LineLimits::declare(Options& o) {
       .range(1, 1e6);
   o.group("Batches (no result depends on them, but for rounding on GPUs, and without AVX-512 in f32)");
   o.add("mini-batch", sentences,
-        usual("Sentences translated together", &Usual::sentences) +
-            fmt::format(", or as many as have {} and {} hypotheses", kHost.hypotheses, kDevice.hypotheses))
+        fmt::format(
+            "Sentences translated together; 0: as many as have {} hypotheses, {} at most, on GPUs {}, {} at most",
+            kHost.hypotheses, kHost.sentences, kDevice.hypotheses, kDevice.sentences))
       .range(0, 1e6);
   o.add("mini-batch-words", words,
-        usual("Source tokens translated together, at most (a longer line is alone)", &Usual::words))
+        usual("Source tokens translated together, or tokens of either side scored together, at most (a longer line is "
+              "alone)",
+              &Usual::words))
       .range(0, 1e9);
   o.add("maxi-batch", lines,
         usual("Lines read ahead and sorted by length; fewer where no more are there yet", &Usual::lines))
@@ -249,11 +252,14 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
   std::erase_if(order, blank);
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     std::vector<IdPair> pairs;
-    int64_t tokens = 0;
+    int64_t tokens = 0, of_sources = 0, of_translations = 0;
     for (; end < order.size() && pairs.size() < static_cast<size_t>(limits_.sentences); ++end) {
       const size_t i = order[end];
-      if (!pairs.empty() && tokens + std::ssize(sources[i]) > limits_.tokens) break;
-      tokens += std::ssize(sources[i]);
+      of_sources += std::ssize(sources[i]);
+      of_translations += std::ssize(translations[i]);
+      const int64_t with_it = std::max(of_sources, of_translations);
+      if (!pairs.empty() && with_it > limits_.tokens) break;
+      tokens = with_it;
       pairs.push_back({sources[i], translations[i]});
       pairs.back().source.push_back(source_.eos_id());
       pairs.back().target.push_back(target_.eos_id());

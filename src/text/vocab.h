@@ -67,6 +67,8 @@ class Vocab {
   // A text whose words are in the vocabulary's pieces (`@@ `), with its words whole, as decode gives them: the
   // reference of a translation. The text itself where decode joins none.
   virtual std::string join(std::string_view text) const { return std::string(text); }
+  // The text as encode() takes it apart: words that are split already (`@@ `) are whole where it splits words itself.
+  virtual std::string unsplit(std::string_view text) const { return std::string(text); }
 
  protected:
   explicit Vocab(std::string bytes) : bytes_(std::move(bytes)) {}

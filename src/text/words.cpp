@@ -103,7 +103,7 @@ std::string WordsVocab::train(const WordCounts& counts, int size, int64_t min_co
 std::vector<int32_t> WordsVocab::encode(std::string_view text) const {
   std::string prepared;
   if (style_.lowercase) text = prepared = lowercase(text);
-  if (!style_.merges.empty()) text = prepared = join_bpe(text);  // text that is split already gives the same pieces
+  if (!style_.merges.empty()) text = prepared = unsplit(text);
   if (!is_valid_utf8(text)) text = prepared = repair_utf8(text);
   std::vector<int32_t> ids;
   const auto add = [&](std::string_view piece) {
@@ -129,6 +129,10 @@ std::string WordsVocab::decode(std::span<const int32_t> ids) const {
 }
 
 std::string WordsVocab::join(std::string_view text) const { return style_.join ? join_bpe(text) : std::string(text); }
+
+std::string WordsVocab::unsplit(std::string_view text) const {
+  return style_.merges.empty() ? std::string(text) : join_bpe(text);
+}
 
 std::vector<int32_t> WordsVocab::words_of(std::span<const int32_t> ids) const {
   std::vector<int32_t> words;

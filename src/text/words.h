@@ -38,6 +38,7 @@ class WordsVocab : public Vocab {
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   std::string join(std::string_view text) const override;
+  std::string unsplit(std::string_view text) const override;
   std::vector<int32_t> words_of(std::span<const int32_t> ids) const override;
   std::string piece(int id) const override;
   int find(std::string_view piece) const override;

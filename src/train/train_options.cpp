@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -40,6 +41,7 @@ void settle_batch_words(Options& o, DataOptions& data) {
 
 void TrainOptions::declare(Options& o) {
   const auto amount = [](std::string name) { return [name](const std::string& text) { Amount::parse(name, text); }; };
+  const SearchOptions parsing = SearchOptions::parsing();
   std::vector<std::string> task_names;
   for (const Task& t : tasks()) task_names.push_back(t.name);
   o.group("What to train");
@@ -52,7 +54,8 @@ void TrainOptions::declare(Options& o) {
   data.declare(o);
   model.declare(o);
   o.add("transformer-depth-scaling", depth_scaling,
-        "Start the matrices that end a sub-layer smaller, by (layers)^-0.5: deep models on little data learn with it");
+        "Start the matrices that end a sub-layer smaller, by (encoder + decoder layers)^-0.5: deep models on little "
+        "data learn with it");
   o.group("Optimisation");
   o.add("learn-rate", learn_rate, "Highest learning rate; 0: the paper's, d_model^-0.5 * warm-up^-0.5").range(0, 100);
   o.add("lr-scale", lr_scale, "Multiplies the paper's learning rate").range(0, 1000);
@@ -75,8 +78,8 @@ void TrainOptions::declare(Options& o) {
   o.add("seed", seed, "Seed of everything that is random");
   o.group("Length of the training");
   o.add("after", after,
-        "Stop after updates (100Ku), epochs (10e), target tokens (1Gt) or training time (30min), the first of a list "
-        "such as 10e,2h; 0: never")
+        "Stop after updates (100Ku), epochs (10e), target tokens (1Gt) or time (30min; that of updates, in all runs: "
+        "loading, validating and saving do not count), the first of a list such as 10e,2h; 0: never")
       .check([](const std::string& text) { Amount::parse_list("after", text); });
   o.group("Computing");
   o.add("precision", precision,
@@ -99,12 +102,14 @@ void TrainOptions::declare(Options& o) {
       .range(0, 1e9);
   o.add("valid-translation-output", valid_output,
         "Write the translations of the validation set here ({U}: the update)");
-  o.add("beam-size", beam_size, "Beam of validation's translations").range(1, SearchOptions::kMostBeam);
-  o.add("alpha", alpha, "Length penalty of validation's translations").range(0, SearchOptions::kMostAlpha);
+  o.add("beam-size", beam_size, fmt::format("Beam of validation's translations; parsers: {}", parsing.beam))
+      .range(1, SearchOptions::kMostBeam);
+  o.add("alpha", alpha, fmt::format("Length penalty of validation's translations; parsers: {}", parsing.alpha))
+      .range(0, SearchOptions::kMostAlpha);
   o.group("Saving");
   o.add("save-freq", save_freq, "Save every so many updates, epochs, tokens or minutes; 0: at the end only")
       .check(amount("save-freq"));
-  o.add("keep-last", keep_last, "How many saved models to keep; 0: all").range(0, 1e9);
+  o.add("keep-last", keep_last, "How many numbered models to keep; 0: all").range(0, 1e9);
   o.add("restart", restart,
         "Begin anew although a checkpoint exists; it, the numbered and the best models are removed");
   o.group("Reports");
@@ -127,8 +132,8 @@ void TrainOptions::apply_task(Options& o) {
     check(option != nullptr, "task {} sets the unknown option {}", task, name);
     if (!option->given()) option->set(value);
   };
-  if (!pretrained_model.empty()) {
-    ModelConfig config = ModelConfig::from_json(ModelFile::open_served(pretrained_model).config(), pretrained_model);
+  if (const std::string model_file = begun_with(); !model_file.empty()) {
+    ModelConfig config = ModelConfig::from_json(ModelFile::open_served(model_file).config(), model_file);
     Options of_model;
     config.declare(of_model);
     for (const Option& option : of_model.all()) set(option.name(), option.get());
@@ -142,6 +147,12 @@ void TrainOptions::apply_task(Options& o) {
     set("beam-size", {std::to_string(parsing.beam)});
     set("alpha", {fmt::format("{}", parsing.alpha)});
   }
+}
+
+std::string TrainOptions::begun_with() const {
+  using std::filesystem::exists;
+  const bool goes_on = trains() && !restart && exists(model_path) && exists(TrainingFiles(model_path).state());
+  return !pretrained_model.empty() && !exists(pretrained_model) && goes_on ? model_path : pretrained_model;
 }
 
 bool TrainOptions::validates_by(bool translations) const {
@@ -161,7 +172,9 @@ void TrainOptions::validate() const {
   require(model.target_trees || !std::ranges::count(valid_metrics, kBracketsMetric),
           "--valid-metrics {} is a parser's: --target-trees is not given", kBracketsMetric);
   require(data.train_sets.size() % 2 == 0,
-          "--train-sets takes a source and a target file, or several such pairs, not {} files", data.train_sets.size());
+          "--train-sets takes a source and a target file, or several such pairs, not {} files (in a configuration each "
+          "file has a line of its own)",
+          data.train_sets.size());
   require(valid_sets.empty() || valid_sets.size() == 2, "--valid-sets takes a source and a target file, not {} files",
           valid_sets.size());
   require(data.max_length < model.longest(),
@@ -177,8 +190,8 @@ void TrainOptions::validate() const {
   require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
   refuse_idle_options();
   OptionFiles files;
-  files.reads("pretrained-model", pretrained_model)
-      .reads("vocabs", vocabs)
+  files.opens("pretrained-model", pretrained_model)
+      .opens("vocabs", vocabs)
       .reads("train-sets", data.train_sets)
       .reads("valid-sets", valid_sets);
   if (trains()) files.writes("model", model_path).writes("model", TrainingFiles(model_path).state());

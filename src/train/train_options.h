@@ -60,6 +60,10 @@ struct TrainOptions {
   bool validates_by(bool translations) const;  // whether a metric is of translations, or of the cross-entropy
   bool translates() const { return validates_by(true) || !valid_output.empty(); }
 
+  // The model that this one begins with, empty for none: --pretrained-model, or its own where that is gone and it goes
+  // on.
+  std::string begun_with() const;
+
   void declare(Options& options);
   // Fills in the task's recipe, and a parser's search, where an option was not given; and what --mini-batch-words sets.
   void apply_task(Options& options);

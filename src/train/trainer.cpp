@@ -43,6 +43,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump, const std::strin
   log::set_quiet(options_.quiet);
   if (options_.trains() && !options_.log_file.empty()) log::copy_to_file(options_.log_file);
   if (options_.trains()) log::info("nmt-train {} ({}): {}", kVersion, kCommit, given);
+  options_.pretrained_model = options_.begun_with();
   if (!options_.pretrained_model.empty()) pretrained_ = Model::load(options_.pretrained_model);
   const Vocabularies v = vocabularies();
   source_ = v.source;
@@ -98,8 +99,13 @@ void Trainer::load_data() {
     corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, replicas_->first().pool().size());
   });
   const auto& c = corpus_->counts();
-  log::info("training data: {} pairs of {}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
-            with_commas(c.read), with_commas(c.source_words), with_commas(c.target_words), seconds_now() - start);
+  std::string skipped;
+  if (c.kept < c.read)
+    skipped = fmt::format(" ({} with an empty side, {} longer than --max-length {})", with_commas(c.empty),
+                          with_commas(c.too_long), options_.data.max_length);
+  log::info("training data: {} pairs of {}{}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
+            with_commas(c.read), skipped, with_commas(c.source_words), with_commas(c.target_words),
+            seconds_now() - start);
 }
 
 // Fingerprint of what cuts an epoch into batches; a position in the data holds for these alone.
@@ -112,10 +118,13 @@ uint64_t Trainer::batching() const {
 void Trainer::resume(const std::string& checkpoint) try {
   state_ = read_checkpoint(checkpoint, *model_, *moments_);
   require(state_.seed == options_.seed, "{} was made with --seed {}", checkpoint, state_.seed);
-  require(state_.corpus == corpus_->fingerprint(), "{} was made with other training data or --max-length", checkpoint);
+  require(state_.corpus == corpus_->fingerprint(),
+          "{} was made with other training data, --max-length or --max-length-crop", checkpoint);
   require(state_.depth_scaling < 0 || (state_.depth_scaling != 0) == options_.depth_scaling,
           "{} was made {} --transformer-depth-scaling", checkpoint, state_.depth_scaling != 0 ? "with" : "without");
-  log::info("resumed from {} at update {}", checkpoint, state_.progress.updates);
+  log::info(
+      "resumed from {} at update {}{}", checkpoint, state_.progress.updates,
+      pretrained_ == nullptr ? "" : "; --pretrained-model is what a training begins with, not what it goes on from");
   if (state_.batching != batching()) {
     log::warn("{} was made with other options of batches: epoch {} begins again", checkpoint,
               state_.position.epoch + 1);
@@ -149,9 +158,13 @@ void Trainer::initialise() {
 
 // What this run would write over without knowing it.
 void Trainer::refuse_earlier_models() const {
-  if (options_.restart || std::filesystem::exists(files_.state())) return;
   std::vector<std::string> earlier = files_.find_best(valid_metric_names());
   for (const auto& numbered : files_.find_all()) earlier.push_back(numbered.path);
+  if (options_.restart)
+    for (const auto& path : earlier)
+      require(!same_file(path, options_.pretrained_model),
+              "--restart removes {}, which --pretrained-model names: another --model leaves it as it is", path);
+  if (options_.restart || std::filesystem::exists(files_.state())) return;
   if (std::filesystem::exists(options_.model_path)) earlier.push_back(options_.model_path);
   if (!earlier.empty())
     user_error(
@@ -367,10 +380,10 @@ std::string Trainer::last_checkpoint() const {
 void Trainer::run() {
   stop_signal = 0;
   std::signal(SIGPIPE, SIG_IGN);  // who reads the log may be gone before the last model is saved
-  // Can be written: known now, not after hours.
-  for (const auto& path : {files_.state(), options_.model_path}) AtomicFile{path};
   const FileLock lock(files_.lock(), fmt::format("{} is being trained by another nmt-train, which holds {}",
                                                  options_.model_path, files_.lock()));
+  // Can be written: known now, not after hours.
+  for (const auto& path : {files_.state(), options_.model_path}) AtomicFile{path};
   refuse_earlier_models();
   files_.remove_leftovers();
   replicas_->first().profile.times_ops = options_.profile;
@@ -424,7 +437,8 @@ bool Trainer::do_what_is_due(bool saves, bool ends) {
     save(false);
   }
   if (!stops) return ends;
-  log::info("stopped by signal {} at update {}; run again to go on", stop_signal.load(), state_.progress.updates);
+  log::info("stopped by signal {} at update {}; run again{} to go on", stop_signal.load(), state_.progress.updates,
+            options_.restart ? " without --restart" : "");
   if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
   throw Exit{128 + stop_signal};
 }

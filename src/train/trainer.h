@@ -32,8 +32,8 @@ namespace nmt {
 //   PREFIX.lock                     as long as a training runs
 class Trainer {
  public:
-  // `dump`: the options as a configuration file, stored in checkpoints; `given`: those that are given, told by a
-  // training's log.
+  // `dump`: the options as a configuration file, stored in checkpoints; `given`: those that are given, which a
+  // training's log begins with.
   Trainer(const TrainOptions& options, std::string dump, const std::string& given = "");
 
   // Trains to the end. Throws Exit with 128 + N where signal N has stopped it (saved), Error where training broke down,

@@ -210,6 +210,21 @@ TEST_CASE("given translations are scored in order") {
   CHECK(sums[3] == Approx(std::accumulate(scores.begin(), scores.end(), 0.0)).epsilon(1e-5));
 }
 
+TEST_CASE("long translations of short lines are not scored all together") {
+  Fixture f;
+  const std::vector<std::string> lines(12, "w2"), targets(12, "w3 w4 w5 w6 w7");
+  const auto batches = [&](int words) {
+    f.runtime.profile = Profile(true);
+    LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.words = words}, "test");
+    translator.score(lines, targets, "given", [](int64_t, const std::string&, auto) {});
+    return f.runtime.profile.ops().at("project_cross_entropy").calls;
+  };
+  CHECK(batches(60) == 1);
+  CHECK(batches(59) == 2);
+  CHECK(batches(10) == 6);
+  CHECK(batches(1) == 12);
+}
+
 TEST_CASE("a queue gives what is there and waits for no more") {
   TempFolder folder;
   const std::string path = folder / "text";
