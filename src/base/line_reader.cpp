@@ -44,7 +44,7 @@ class RawBytes {
 
   // Looks at the first bytes; read() still gives them.
   bool begin_with(std::string_view magic) {
-    char next[8];
+    char next[16];
     while (head_.size() < magic.size() && magic.starts_with(head_)) {
       const auto got = file_.read(next, static_cast<std::streamsize>(magic.size() - head_.size()));
       if (got <= 0) return false;
@@ -99,6 +99,18 @@ bool is_zstd(RawBytes& raw) {
   for (char first = 0x50; first <= 0x5f; ++first)  // frames to be skipped, which pzstd begins with
     if (raw.begin_with(std::string{first, 0x2a, 0x4d, 0x18})) return true;
   return false;
+}
+
+// What a file is that is no text, nor packed as nmt unpacks it; empty for others.
+std::string_view other_format(RawBytes& raw) {
+  for (char level = '1'; level <= '9'; ++level)
+    if (raw.begin_with(std::string("BZh") + level + "1AY&SY")) return "compressed by bzip2";
+  if (raw.begin_with({"\xFD"
+                      "7zXZ\0",
+                      6}))
+    return "compressed by xz";
+  if (raw.begin_with("\xFF\xFE") || raw.begin_with("\xFE\xFF")) return "UTF-16";
+  return "";
 }
 
 }  // namespace
@@ -177,6 +189,10 @@ bool LineReader::next(std::string& line) {
       if (line.empty()) return false;
       ++line_number_;
       return true;
+    }
+    if (!s.started) {
+      const auto format = other_format(s.raw);
+      require(format.empty(), "{} is {}: make it UTF-8, plain or compressed by gzip or zstd", name_, format);
     }
     s.buffer.resize(kBlock);
     std::streamsize got = 0;

@@ -37,12 +37,11 @@ bool is_valid_utf8(std::string_view text) {
 
 std::string printable(std::string_view text, size_t longest) {
   std::string result;
-  for (const char c : repair_utf8(text.substr(0, longest))) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f)
-      result += fmt::format("\\x{:02x}", byte);
+  for (const char32_t c : to_utf32(text.substr(0, longest))) {
+    if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+      result += fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
     else
-      result += c;
+      append_utf8(result, c);
   }
   return text.size() > longest ? result + "..." : result;
 }

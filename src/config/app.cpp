@@ -1,10 +1,15 @@
 #include "config/app.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <map>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -61,6 +66,9 @@ void take_standard_descriptors() {
     if (::fcntl(descriptor, F_GETFD) < 0) static_cast<void>(::open("/dev/null", mode));
 }
 
+std::string_view program;  // its name
+std::terminate_handler usual_terminate = nullptr;
+
 // Ends the program as it would have ended, with nothing half written left behind.
 void on_end(int signal) {
   remove_temporaries();
@@ -68,12 +76,32 @@ void on_end(int signal) {
   std::raise(signal);
 }
 
+// Where nothing may be allocated any more.
+void report_at_once(std::string_view what) {
+  for (const std::string_view part : {program, std::string_view(": error: "), what, std::string_view("\n")})
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, part.data(), part.size());
+}
+
 // A file that is mapped was cut short, and its pages are gone.
 void on_lost_pages(int signal) {
-  constexpr std::string_view kWhy =
-      "error: a file was cut short while it was read; replace models by renaming new ones over them\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kWhy.data(), kWhy.size());
+  report_at_once("a file was cut short while it was read; replace models by renaming new ones over them");
   on_end(signal);
+}
+
+// A library's thread that lacks memory has nobody to say it to.
+[[noreturn]] void on_terminate() {
+  static std::atomic_flag begun;
+  while (begun.test_and_set()) ::pause();  // another one ends the program
+  remove_temporaries();
+  try {
+    if (const auto error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    report_at_once("out of memory");
+    ::_exit(2);
+  } catch (...) {
+    usual_terminate();
+  }
+  std::abort();
 }
 
 // The bridge from declared options to CLI11.
@@ -107,6 +135,7 @@ class CommandLine {
       }
     for (auto& option : app_.options_.all()) {
       auto* parsed = parsed_.at(&option);
+      if (!option.is_flag()) require_values(option);
       if (parsed->count() > 0)
         option.set(option.is_flag() ? std::vector{flag_value(*parsed)} : unguarded(values_[&option]));
     }
@@ -125,6 +154,13 @@ class CommandLine {
   }
 
  private:
+  // CLI11 takes an option that follows another one for its value.
+  void require_values(const Option& option) const {
+    for (const auto& value : values_.at(&option))
+      require(!value.starts_with("--") || cli_.get_option_no_throw(value) == nullptr, "--{} needs a value (see --help)",
+              option.name_);
+  }
+
   static std::string flag_value(const CLI::Option& parsed) { return parsed.results().back(); }
 
   void declare(Option& option) {
@@ -132,6 +168,7 @@ class CommandLine {
     if (option.letter_ != 0) names = fmt::format("-{},{}", option.letter_, names);
     std::string help = option.help_;
     if (!option.choices_.empty()) help += fmt::format(" ({})", fmt::join(option.choices_, ", "));
+    if (option.required_) help += " (required)";
     const auto defaults = option.get();
     if (!defaults.empty() && !defaults[0].empty() && !(option.is_flag() && defaults[0] == "false"))
       help += fmt::format(" [{}]", fmt::join(defaults, " "));
@@ -174,6 +211,8 @@ int App::main(int argc, char** argv) {
   take_standard_descriptors();
   take_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU}, on_end);
   take_signals({SIGBUS}, on_lost_pages);
+  program = name_;
+  usual_terminate = std::set_terminate(on_terminate);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   CLI::App cli(description_, name_);
   cli.formatter(std::make_shared<HelpFormat>());
@@ -214,6 +253,11 @@ int App::main(int argc, char** argv) {
   } catch (const OutOfMemory& error) {
     report(error.what());
     return 2;
+  } catch (const std::system_error& error) {
+    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    report(no_thread ? "cannot start a thread: there is too little memory, or too many threads run already"
+                     : error.what());
+    return no_thread ? 2 : 1;
   } catch (const std::exception& error) {
     report(error.what());
     return 1;

@@ -186,6 +186,7 @@ void Options::read_config(const std::string& path) {
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     if (number == 1) drop_byte_order_mark(line);
+    require(line.find('\0') == std::string::npos, "{}:{}: a NUL byte: this is no text", path, number);
     const auto text = line.find_first_not_of(" \t\r");
     if (text == std::string::npos || line[text] == '#') continue;
     std::istringstream one(line);
@@ -214,7 +215,7 @@ void Options::read_config(const std::string& path) {
       user_error("{}:{}: {}", path, number, error.what());
     }
   }
-  require(!file.bad(), "cannot read the configuration {}", path);  // a folder, for one
+  require(!file.bad(), "cannot read the configuration {}: is it a folder?", path);
   for (auto& [option, values] : found) option->given_ = true;
   end_source();
 }

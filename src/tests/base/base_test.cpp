@@ -272,6 +272,31 @@ TEST_CASE("lines are split at newlines only") {
   CHECK_THROWS_AS(read_lines(folder.path()), UserError);
 }
 
+TEST_CASE("text in other formats is named, not taken for lines") {
+  const TempFolder folder;
+  const auto complaint = [&](const std::string& bytes) {
+    std::ofstream(folder / "x") << bytes;
+    return complaint_of([&] { read_lines(folder / "x"); });
+  };
+  const std::string advice = ": make it UTF-8, plain or compressed by gzip or zstd";
+  CHECK(complaint("BZh91AY&SYxyz\n") == folder / "x is compressed by bzip2" + advice);
+  CHECK(complaint("BZh11AY&SY") == folder / "x is compressed by bzip2" + advice);
+  CHECK(complaint(std::string("\xFD"
+                              "7zXZ\0xyz",
+                              9)) == folder / "x is compressed by xz" + advice);
+  CHECK(complaint(std::string("\xFF\xFE"
+                              "a\0\n\0",
+                              6)) == folder / "x is UTF-16" + advice);
+  CHECK(complaint(std::string("\xFE\xFF\0a\0\n", 6)) == folder / "x is UTF-16" + advice);
+  for (const std::string text : {"BZhong", "BZh91AY&S",
+                                 "\xFD"
+                                 "7zXZ",
+                                 "\xFF", "\xFE text"}) {
+    std::ofstream(folder / "x") << text;
+    CHECK(read_lines(folder / "x") == std::vector{text});
+  }
+}
+
 TEST_CASE("of packed text that is cut off, what is whole is read first") {
   const TempFolder folder;
   {
@@ -309,6 +334,8 @@ TEST_CASE("malformed UTF-8 is found and repaired") {
 TEST_CASE("what a message shows of unknown text is one short line") {
   CHECK(printable("d\u00e9j\u00e0 vu") == "d\u00e9j\u00e0 vu");
   CHECK(printable("a\x1b[2J\n\x7f") == "a\\x1b[2J\\x0a\\x7f");
+  CHECK(printable("\xc2\x9b"
+                  "31m\xc2\xa0") == "\\x9b31m\xc2\xa0");
   CHECK(printable("\xff") == "\uFFFD");
   CHECK(printable("abcdef", 6) == "abcdef");
   CHECK(printable("abcdefg", 6) == "abcdef...");

@@ -2,14 +2,20 @@
 #include "config/app.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <new>
+#include <system_error>
+#include <thread>
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "tests/catch.h"
 #include "tests/temp_folder.h"
 
@@ -290,4 +296,32 @@ TEST_CASE("subcommands have options of their own", "[config]") {
   CHECK(call({}, err, false) == -2);
   CHECK(call({"third"}, err) == -2);
   CHECK(err.starts_with("nmt-many: error: "));
+}
+
+TEST_CASE(
+    "a thread that lacks memory, and one that cannot start, end the program with a line and leave nothing behind") {
+  const bool starts = GENERATE(true, false);
+  const TempFolder folder;
+  Captured captured(folder);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    App app("nmt-tool", "Does things");
+    app.run([&] {
+      const AtomicFile file(folder / "made");
+      if (!starts) throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+      std::thread([] { throw std::bad_alloc(); }).join();
+    });
+    char name[] = "nmt-tool";
+    char* arguments[] = {name, nullptr};
+    ::_exit(app.main(1, arguments));
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  captured.restore();
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 2);
+  CHECK(captured.err() == (starts ? "nmt-tool: error: out of memory\n"
+                                  : "nmt-tool: error: cannot start a thread: there is too little memory, or too many "
+                                    "threads run already\n"));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);  // what is captured
 }

@@ -235,6 +235,7 @@ TEST_CASE("config files", "[config]") {
     CHECK(complaint("count = 1\nseed = 3\ncount = 2\n") == path + ":3: 'count' is set twice");
     CHECK(complaint("count\n") == path + ":1: expected `key = value`");
     CHECK_FALSE(complaint("= 3\n").empty());
+    CHECK(complaint(std::string("name = a\ncount = 3\0u\n", 21)) == path + ":2: a NUL byte: this is no text");
     CHECK_FALSE(complaint("count = \n").empty());
     CHECK(complaint("count = many\n") == path + ":1: --count: 'many' is not a number");
     CHECK(complaint("\nsizes = 1\nsizes = x\n") == path + ":3: --sizes: 'x' is not a whole number that fits");
