@@ -115,11 +115,14 @@ for bytes in 0 7 100 $((size / 2)) $((size - 1)); do
 done
 cp m.safetensors m.state
 fails "a model as checkpoint" train $run
-sed 's/"updates\\":4/"updates\\":x/' whole.state > m.state
+sed 's/"updates\\":4/"updates\\":5/' whole.state > m.state
+fails "a turned bit" train $run
+sed 's/"nmt.hash"/"nmt.hush"/' whole.state > unhashed.state
+sed 's/"updates\\":4/"updates\\":x/' unhashed.state > m.state
 fails "damaged state" train $run
-sed 's/"position\\":\[./"position\\":[9/' whole.state > m.state
+sed 's/"position\\":\[./"position\\":[9/' unhashed.state > m.state
 fails "damaged position" train $run
-sed 's/\("position\\":\[[0-9]*,\)[0-9],[0-9]\]/\19,9]/' whole.state > m.state
+sed 's/\("position\\":\[[0-9]*,\)[0-9],[0-9]\]/\19,9]/' unhashed.state > m.state
 fails "position that is nowhere" train $run
 cp whole.state m.state
 cmp m.state whole.state

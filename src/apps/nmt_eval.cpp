@@ -176,7 +176,7 @@ std::vector<SentenceBrackets> compare_sentences(const std::string& path, const L
 
 void evaluate_brackets(const BracketOptions& options, const EvalOptions& common) {
   require(common.references.size() == 1, "brackets takes one --reference, not {}", common.references.size());
-  common.validate(OptionFiles().opens("params", options.params));
+  common.validate(OptionFiles().reads("params", options.params));
   const auto parameters = options.params.empty() ? BracketParameters() : BracketParameters::read(options.params);
   if (options.evalb) {
     require(common.hypotheses.size() == 1 && !common.sentence && !common.confidence && !common.json &&

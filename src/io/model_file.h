@@ -16,6 +16,7 @@ inline constexpr std::string_view kFormatKey = "nmt.format";      // version of 
 inline constexpr std::string_view kConfigKey = "nmt.config";      // JSON object: what decoding needs to know
 inline constexpr std::string_view kTrainingKey = "nmt.training";  // configuration file: the options of the training
 inline constexpr std::string_view kProgressKey = "nmt.progress";  // JSON object: amount trained, position, best values
+inline constexpr std::string_view kHashKey = "nmt.hash";          // of a checkpoint's progress and floats
 inline constexpr std::string_view kAverageKey = "nmt.average";    // JSON list: the files of an average, their weights
 
 inline constexpr std::string_view kAdamMeanPrefix = "adam.m.";

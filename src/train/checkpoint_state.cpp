@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/utf8.h"
 #include "io/model_file.h"
 
@@ -86,6 +87,27 @@ TrainingState from_json(const std::string& text) {
   return state;
 }
 
+// Of the text of the progress and all floats, in their order in the file.
+uint64_t add_to_hash(uint64_t hash, std::span<const std::byte> floats) {
+  return hash64({reinterpret_cast<const char*>(floats.data()), floats.size()}, hash);
+}
+
+std::string hash_of(const ModelContent& content, const std::string& progress) {
+  uint64_t hash = hash64(progress);
+  for (const NamedTensor& tensor : content.tensors) hash = add_to_hash(hash, std::as_bytes(tensor.values));
+  return std::to_string(hash);
+}
+
+// A bit that a disk has turned would change all that follows.
+void require_as_written(const ModelFile& file, const std::string& progress) {
+  const std::string* written = file.metadata(kHashKey);
+  if (written == nullptr) return;  // by an earlier version
+  uint64_t hash = hash64(progress);
+  for (const TensorInfo& tensor : file.file().tensors())
+    if (!is_vocabulary(tensor.name)) hash = add_to_hash(hash, tensor.data);
+  require(*written == std::to_string(hash), "{} is damaged: it does not hold what was written", file.path());
+}
+
 }  // namespace
 
 void write_checkpoint(const std::string& path, const Model& model, const Moments& moments, const TrainingState& state,
@@ -96,6 +118,7 @@ void write_checkpoint(const std::string& path, const Model& model, const Moments
   model.add_tensors(content, kAdamMeanPrefix, moments.mean);
   model.add_tensors(content, kAdamVariancePrefix, moments.variance);
   if (!moments.smoothed.empty()) model.add_tensors(content, kSmoothedPrefix, moments.smoothed);
+  content.metadata[std::string(kHashKey)] = hash_of(content, content.metadata.at(std::string(kProgressKey)));
   write_model(path, content);
 }
 
@@ -107,6 +130,7 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
           "{} belongs to another vocabulary", path);
   const std::string* progress = file.metadata(kProgressKey);
   require(progress != nullptr, "{} is a model without the state of its training", path);
+  require_as_written(file, *progress);
   TrainingState state;
   bool sound = false;
   try {

@@ -41,8 +41,8 @@ struct TrainingState {
 // whole or not at all; throws Error where it cannot be.
 void write_checkpoint(const std::string& path, const Model& model, const Moments& moments, const TrainingState& state,
                       const std::string& options);
-// Fills the model's parameters and the moments. Throws UserError where the file is damaged, of another model or
-// vocabulary, or no checkpoint. Smoothed parameters start as the parameters where the file has none.
+// Fills the model's parameters and the moments. Throws UserError where the file is damaged, by its hash, too, of
+// another model or vocabulary, or no checkpoint. Smoothed parameters start as the parameters where the file has none.
 TrainingState read_checkpoint(const std::string& path, Model& model, Moments& moments);
 
 }  // namespace nmt

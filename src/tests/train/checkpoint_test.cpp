@@ -1,4 +1,9 @@
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
 #include "base/error.h"
+#include "base/philox.h"
 #include "tests/complaint.h"
 #include "tests/train/training_fixture.h"
 
@@ -153,6 +158,29 @@ TEST_CASE("a checkpoint with a negative variance is refused") {
   moments.variance.back() = -1;
   write_checkpoint(path, *model, moments, some_state(), "");
   CHECK(error_of(path, *model, moments) == path + ": the state of the training is damaged: a variance is negative");
+}
+
+TEST_CASE("a bit that is turned in a checkpoint's data or progress is noticed") {
+  const TempFolder folder;
+  const std::string path = folder / "state";
+  const auto model = make_model(small_config(), 1);
+  Moments moments = make_moments(*model, true, 1);
+  write_checkpoint(path, *model, moments, some_state(), "");
+  REQUIRE(error_of(path, *model, moments).empty());
+  std::ifstream file(path, std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  uint64_t header = 0;
+  std::memcpy(&header, whole.data(), sizeof header);
+  std::vector<size_t> places = {whole.find("\\\"updates\\\":17") + 13};
+  Random random(1);
+  for (int i = 0; i < 60; ++i) places.push_back(8 + header + random.below(whole.size() - 8 - header));
+  for (const size_t place : places) {
+    INFO("byte " << place << " of " << whole.size());
+    std::string turned = whole;
+    turned[place] = static_cast<char>(turned[place] ^ 1);
+    std::ofstream(path, std::ios::binary) << turned;
+    CHECK_FALSE(error_of(path, *model, moments).empty());
+  }
 }
 
 TEST_CASE("a checkpoint whose state cannot be is refused") {

@@ -122,7 +122,8 @@ class TrainingFolder {
     {
       const ModelFile file = ModelFile::open(state_path());
       ModelContent content;
-      for (const auto& [key, value] : file.file().metadata()) content.metadata[key] = value;
+      for (const auto& [key, value] : file.file().metadata())
+        if (key != kHashKey) content.metadata[key] = value;
       content.metadata[std::string(kProgressKey)] = changed_state.dump();
       content.source_vocabulary = content.target_vocabulary = file.source_vocabulary();
       content.shared_vocabulary = true;
