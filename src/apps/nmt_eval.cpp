@@ -240,8 +240,7 @@ int run(int argc, char** argv) {
   Command<TerOptions> ter;
   bleu.declare(app, "bleu", "BLEU, in percent", [](BleuOptions options, const EvalOptions& common) {
     options.effective_order |= common.sentence;
-    const bool raw = options.tokenize == "13a" || options.tokenize == "intl" || options.tokenize == "zh";
-    evaluate(Bleu(options), common, raw ? warn_if_tokenized : Inspect());
+    evaluate(Bleu(options), common, options.splits_words() ? warn_if_tokenized : Inspect());
   });
   chrf.declare(app, "chrf", "Character n-gram F score, in percent",
                [](const ChrfOptions& options, const EvalOptions& common) { evaluate(Chrf(options), common); });

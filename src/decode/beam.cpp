@@ -23,9 +23,10 @@ void SearchOptions::declare(Options& o) {
         fmt::format("A translation has at most so many tokens more than its source; parsers: {}", of_parsers.max_extra))
       .range(1, 1e6)
       .automatic();
-  o.add("sampling", sampling,
-        "Do not search: draw each token from so many most probable ones, by their probabilities, of as many "
-        "translations as --beam-size, 1 unless given; 0: search")
+  o.add(
+       "sampling", sampling,
+       "Do not search: draw --beam-size translations (1 unless given) at random, each token from so many most probable "
+       "ones by their probabilities; the best is written, or with --n-best all; 0: search")
       .range(0, kMostSampling);
   o.add("seed", seed, "Of --sampling: equal lines get equal translations from the same seed");
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "text/split_words.h"
 
 namespace nmt {
@@ -59,7 +60,6 @@ void AlignmentErrorRate::sentence_statistics(std::string_view hypothesis, std::s
 
 Score AlignmentErrorRate::score(std::span<const double> statistics) const {
   const double links = statistics[0], sure = statistics[1], right = statistics[2], allowed = statistics[3];
-  const auto percent = [](double part, double whole) { return whole > 0 ? 100 * part / whole : 0; };
   return {.name = "AER",
           .value = links + sure > 0 ? 100 - percent(right + allowed, links + sure) : 0,
           .details = fmt::format("(precision = {:.1f} recall = {:.1f} links = {:.0f} sure = {:.0f})",

@@ -17,6 +17,23 @@ namespace {
 
 constexpr double kFloorDefault = 0.1, kAddDefault = 1;
 
+constexpr const char *kNoTokeniser = "none", *kMoses = "moses";
+
+struct Tokeniser {
+  std::string_view name;
+  std::string (*tokenize)(std::string_view);
+  bool splits_words;
+};
+constexpr Tokeniser kTokenisers[] = {{"13a", metrics::tokenize_13a, true},
+                                     {"intl", metrics::tokenize_international, true},
+                                     {"zh", metrics::tokenize_chinese, true},
+                                     {"char", metrics::tokenize_characters, false}};
+
+const Tokeniser* find_tokeniser(std::string_view name) {
+  const auto found = std::ranges::find(kTokenisers, name, &Tokeniser::name);
+  return found == std::end(kTokenisers) ? nullptr : found;
+}
+
 bool takes_value(const std::string& smooth_method) { return smooth_method == "floor" || smooth_method == "add-k"; }
 
 // sacreBLEU's logarithm: of nothing a number so low that the score becomes 0.
@@ -26,8 +43,10 @@ double floored_log(double x) { return x == 0 ? -9999999999.0 : std::log(x); }
 
 void BleuOptions::declare(Options& options) {
   options.group("BLEU");
-  options.add("tokenize", tokenize, "Tokeniser; zh: for Chinese; moses needs --language")
-      .choices({"13a", "intl", "zh", "none", "char", "moses"});
+  std::vector<std::string> names;
+  for (const Tokeniser& known : kTokenisers) names.emplace_back(known.name);
+  names.insert(names.end(), {kNoTokeniser, kMoses});
+  options.add("tokenize", tokenize, "Tokeniser; zh: for Chinese; moses needs --language").choices(names);
   options.add("language", language, "Language of the Moses tokeniser").choices({"en", "de", "fr"});
   options.add("compound-split", compound_split, "Score a-b as a ##AT##-##AT## b, as papers on WMT14 English-German do");
   options.add("lowercase", lowercase, "Ignore case");
@@ -38,31 +57,30 @@ void BleuOptions::declare(Options& options) {
   options.add("effective-order", effective_order, "Leave out orders without n-grams (always with --sentence)");
 }
 
+bool BleuOptions::splits_words() const {
+  const Tokeniser* known = find_tokeniser(tokenize);
+  return known != nullptr && known->splits_words;
+}
+
 Bleu::Bleu(const BleuOptions& options) : options_(options) {
   auto& o = options_;
-  require(o.language.empty() || o.tokenize == "moses", "--language {} works with --tokenize moses only", o.language);
+  require(o.language.empty() || o.tokenize == kMoses, "--language {} works with --tokenize moses only", o.language);
   require(o.smooth_value < 0 || takes_value(o.smooth_method),
           "--smooth-value works with --smooth-method floor or add-k, not with {}", o.smooth_method);
   if (o.smooth_value < 0) o.smooth_value = o.smooth_method == "floor" ? kFloorDefault : kAddDefault;
-  if (o.tokenize == "13a")
-    tokenize_ = metrics::tokenize_13a;
-  else if (o.tokenize == "intl")
-    tokenize_ = metrics::tokenize_international;
-  else if (o.tokenize == "zh")
-    tokenize_ = metrics::tokenize_chinese;
-  else if (o.tokenize == "char")
-    tokenize_ = metrics::tokenize_characters;
-  else if (o.tokenize == "moses")
+  if (const Tokeniser* known = find_tokeniser(o.tokenize))
+    tokenize_ = known->tokenize;
+  else if (o.tokenize == kMoses)
     tokenize_ = metrics::MosesTokenizer(o.language);
   else
-    require(o.tokenize == "none", "unknown tokeniser '{}'", o.tokenize);
+    require(o.tokenize == kNoTokeniser, "unknown tokeniser '{}'", o.tokenize);
   require(takes_value(o.smooth_method) || o.smooth_method == "exp" || o.smooth_method == "none",
           "unknown smoothing '{}'", o.smooth_method);
 }
 
 std::string Bleu::prepare(std::string_view line) const {
   // The Moses tokeniser looks at the case, so there lower case comes after it, as in multi-bleu.perl -lc.
-  const bool moses = options_.tokenize == "moses";
+  const bool moses = options_.tokenize == kMoses;
   std::string text(line);
   if (options_.lowercase && !moses) text = lowercase(text);
   text.resize(metrics::strip_right(text).size());
@@ -144,7 +162,7 @@ Score Bleu::score(std::span<const double> statistics) const {
 
 std::string Bleu::settings() const {
   std::string tokenizer = options_.tokenize;
-  if (tokenizer == "moses") tokenizer += "-" + options_.language;
+  if (tokenizer == kMoses) tokenizer += "-" + options_.language;
   if (options_.compound_split) tokenizer += "|compound:split";
   std::string smoothing = options_.smooth_method;
   if (takes_value(smoothing)) smoothing += fmt::format("[{:.2f}]", options_.smooth_value);

@@ -8,7 +8,7 @@
 namespace nmt {
 
 struct BleuOptions {
-  std::string tokenize = "13a";       // 13a, intl, zh, none, char or moses
+  std::string tokenize = "13a";       // 13a, intl, zh, char, none or moses
   std::string language{};             // of the Moses tokeniser: en, de or fr
   bool compound_split = false;        // a-b scored as a ##AT##-##AT## b
   bool lowercase = false;             // case-insensitive
@@ -17,6 +17,7 @@ struct BleuOptions {
   bool effective_order = false;       // leave out the orders that the hypothesis is too short for (sentence scores)
 
   void declare(Options& options);  // of the subcommand
+  bool splits_words() const;       // into tokens by rules of its own: text that is tokenised already gives other ones
 };
 
 // BLEU-4 (Papineni et al. 2002) with the figures of sacreBLEU 2 (Post 2018).

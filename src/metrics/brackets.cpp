@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "text/linear_tree.h"
 
 namespace nmt {
@@ -159,8 +160,6 @@ int64_t count_crossing(const std::vector<Bracket>& gold, const std::vector<Brack
     return (at_begin != nullptr && at_begin->end < t.end) || (at_end != nullptr && at_end->begin > t.begin);
   });
 }
-
-double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 std::string details(const BracketSums& s) {
   return fmt::format(

@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "base/thread_pool.h"
 #include "base/utf8.h"
 #include "text/split_words.h"
@@ -80,12 +81,12 @@ void VocabTraining::validate() const {
 }
 
 std::string VocabFit::text() const {
-  const auto percent = [](int64_t part, int64_t whole) {
-    return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  const auto share = [](int64_t part, int64_t whole) {
+    return percent(static_cast<double>(part), static_cast<double>(whole));
   };
-  return fmt::format(
-      "coverage {:.3f}% of {} words, {:.4f} pieces a word, {:.3f}% of them unknown", percent(known, words), words,
-      words == 0 ? 0.0 : static_cast<double>(pieces) / static_cast<double>(words), percent(unknown, pieces));
+  return fmt::format("coverage {:.3f}% of {} words, {:.4f} pieces a word, {:.3f}% of them unknown", share(known, words),
+                     words, words == 0 ? 0.0 : static_cast<double>(pieces) / static_cast<double>(words),
+                     share(unknown, pieces));
 }
 
 void count_words(std::string_view text, WordCounts& counts) {
