@@ -11,10 +11,14 @@ for size in 1 8 64; do
   "$NMT_BIN/nmt-decode" --model model.safetensors --input text --scores --mini-batch $size --max-length-extra 10 > out.$size
 done
 # Nor does what is drawn: of the lines in another order, by another number of threads.
-draw() { "$NMT_BIN/nmt-decode" --model model.safetensors --sampling 10 --max-length-extra 10 "$@" 2> /dev/null; }
+draw() { "$NMT_BIN/nmt-decode" --model model.safetensors --precision int8 --sampling 10 --max-length-extra 10 "$@" 2> /dev/null; }
 head -n 300 text | draw > drawn
 head -n 300 text | tac | draw --cpu-threads 1 --mini-batch 8 | tac | cmp - drawn && echo "the same is drawn"
 head -n 300 text | draw --seed 2 | paste drawn - | awk -F '\t' '$1 != $2' | wc -l
+head -n 20 text | draw --n-best > one
+head -n 20 text | draw | diff - <(awk -F ' [|][|][|] ' '{ print $2 }' one) && echo "one is drawn"
+head -n 20 text | draw --beam-size 3 --alpha 0 > best
+head -n 20 text | draw --beam-size 3 --alpha 0 --n-best | awk -F ' [|][|][|] ' '!seen[$1]++ { print $2 }' | diff best - && echo "the best of three"
 head -n 20 text | draw --n-best --beam-size 3 | awk -F ' [|][|][|] ' '{ n[$1]++; if (!texts[$1, $2]++) different++ }
   END { for (line in n) if (n[line] != 3) print "line " line ": " n[line]; print NR " drawn, different: " different }'
 awk 'END { print NR " lines" }' out.64

@@ -25,6 +25,9 @@ printf '' | decode 2> /dev/null | wc -l
 printf 'w2 w3 %0200000d w4\n' 0 | decode 2> log | cmp - <(echo 'w2 w3 0' | decode --quiet) && echo equal
 warnings
 
+echo "# nothing can be read"
+decode --quiet 2>&1 <&- | sed 's/([^)]*)/(WHY)/'
+
 echo "# compressed input, output to a file"
 gzip < odd > odd.gz
 decode --input odd.gz --output file 2> /dev/null

@@ -133,7 +133,7 @@ tune() { train --model tuned/m.safetensors --pretrained-model general.safetensor
 tune --after 8u
 mv tuned/m.safetensors whole.safetensors
 tune --after 4u --restart
-rm general.safetensors
+rm general.safetensors tuned/m.safetensors
 tune --after 8u
 cmp tuned/m.safetensors whole.safetensors && echo "the same model"
 tune --after 8u --restart || sed "s/.*error/error/" tuned.log | tail -n 1

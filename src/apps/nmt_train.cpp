@@ -8,8 +8,10 @@ int main(int argc, char** argv) {
   nmt::App app("nmt-train", "Train a translation model");
   nmt::TrainOptions options;
   options.declare(app.options());
+  std::string given;
   app.prepare([&] {
     if (options.list_devices) return;
+    given = app.options().command_line();
     options.apply_task(app.options());
     options.validate();
   });
@@ -26,7 +28,7 @@ int main(int argc, char** argv) {
       return;
     }
     nmt::advise_on_memory("smaller --mini-batch-words with a larger --optimizer-delay need less", [&] {
-      nmt::Trainer trainer(options, app.options().dump(), app.options().command_line());
+      nmt::Trainer trainer(options, app.options().dump(), given);
       if (options.dry_run)
         trainer.dry_run();
       else if (options.dump_plan)

@@ -77,7 +77,7 @@ int32_t parse_id(std::string_view text, const std::string& where) {
 }
 
 void train(const VocabTraining& settings, const std::string& output, int threads) {
-  OptionFiles().opens("merges", settings.merges).reads("train-sets", settings.train_sets).writes("output", output);
+  OptionFiles().reads("merges", settings.merges).reads("train-sets", settings.train_sets).writes("output", output);
   AtomicFile file(output);  // first, so that training is not for nothing
   const auto trained = train_vocab(settings);
   file.write(trained.vocab->bytes());

@@ -190,19 +190,18 @@ bool LineReader::next(std::string& line) {
       ++line_number_;
       return true;
     }
-    if (!s.started) {
-      const auto format = other_format(s.raw);
-      require(format.empty(), "{} is {}: make it UTF-8, plain or compressed by gzip or zstd", name_, format);
-    }
     s.buffer.resize(kBlock);
     std::streamsize got = 0;
+    std::string_view format;
     try {
-      got = s.read(s.buffer.data(), kBlock);
+      if (!s.started) format = other_format(s.raw);
+      if (format.empty()) got = s.read(s.buffer.data(), kBlock);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
       user_error("cannot read {} after line {}: damaged or cut off ({})", name_, line_number_, error.what());
     }
+    require(format.empty(), "{} is {}: make it UTF-8, plain or compressed by gzip or zstd", name_, format);
     s.buffer.resize(got > 0 ? static_cast<size_t>(got) : 0);
     s.ended = got <= 0;
   }

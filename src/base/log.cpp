@@ -1,8 +1,5 @@
 #include "base/log.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 
 #include <spdlog/sinks/basic_file_sink.h>
@@ -48,14 +45,11 @@ void copy_to_file(const std::string& path) try {
   std::error_code failed;
   require(folder.empty() || std::filesystem::exists(folder, failed), "cannot write the log file {}: no such folder",
           path);
-  std::FILE* const file = std::fopen(path.c_str(), "a");  // the sink does not say why it cannot
-  require(file != nullptr, "cannot write the log file {}: {}", path, std::strerror(errno));
-  std::fclose(file);
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
   sink->set_pattern(kPattern);
   logger().sinks().push_back(std::move(sink));
-} catch (const spdlog::spdlog_ex&) {
-  user_error("cannot write the log file {}", path);
+} catch (const spdlog::spdlog_ex& error) {
+  user_error("cannot write the log file {}: {}", path, error.what());
 }
 
 }  // namespace nmt::log

@@ -10,6 +10,7 @@
 #include <map>
 #include <new>
 #include <system_error>
+#include <typeinfo>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -66,7 +67,7 @@ void take_standard_descriptors() {
     if (::fcntl(descriptor, F_GETFD) < 0) static_cast<void>(::open("/dev/null", mode));
 }
 
-std::string_view program;  // its name
+const char* program = "";  // its name
 std::terminate_handler usual_terminate = nullptr;
 
 // Ends the program as it would have ended, with nothing half written left behind.
@@ -78,7 +79,8 @@ void on_end(int signal) {
 
 // Where nothing may be allocated any more.
 void report_at_once(std::string_view what) {
-  for (const std::string_view part : {program, std::string_view(": error: "), what, std::string_view("\n")})
+  for (const std::string_view part :
+       {std::string_view(program), std::string_view(": error: "), what, std::string_view("\n")})
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, part.data(), part.size());
 }
 
@@ -99,8 +101,8 @@ void on_lost_pages(int signal) {
     report_at_once("out of memory");
     ::_exit(2);
   } catch (...) {
-    usual_terminate();
   }
+  usual_terminate();
   std::abort();
 }
 
@@ -135,11 +137,12 @@ class CommandLine {
       }
     for (auto& option : app_.options_.all()) {
       auto* parsed = parsed_.at(&option);
-      if (!option.is_flag()) require_values(option);
+      if (!option.positional_) require_values(option.name_, values_[&option]);
       if (parsed->count() > 0)
         option.set(option.is_flag() ? std::vector{flag_value(*parsed)} : unguarded(values_[&option]));
     }
     app_.options_.end_source();
+    require_values("config", configs_);
     const auto configs = unguarded(configs_);
     for (auto path = configs.rbegin(); path != configs.rend(); ++path) app_.options_.read_config(*path);
     if (app_.prepare_) app_.prepare_();
@@ -155,10 +158,10 @@ class CommandLine {
 
  private:
   // CLI11 takes an option that follows another one for its value.
-  void require_values(const Option& option) const {
-    for (const auto& value : values_.at(&option))
-      require(!value.starts_with("--") || cli_.get_option_no_throw(value) == nullptr, "--{} needs a value (see --help)",
-              option.name_);
+  void require_values(const std::string& name, const std::vector<std::string>& values) const {
+    for (const auto& value : values)
+      require(!value.starts_with("--") || cli_.get_option_no_throw(value.substr(0, value.find('='))) == nullptr,
+              "--{} needs a value (see --help)", name);
   }
 
   static std::string flag_value(const CLI::Option& parsed) { return parsed.results().back(); }
@@ -211,8 +214,9 @@ int App::main(int argc, char** argv) {
   take_standard_descriptors();
   take_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU}, on_end);
   take_signals({SIGBUS}, on_lost_pages);
-  program = name_;
-  usual_terminate = std::set_terminate(on_terminate);
+  static auto* const kept = new std::string;  // for as long as anything runs
+  program = (*kept = name_).c_str();
+  if (const auto before = std::set_terminate(on_terminate); before != on_terminate) usual_terminate = before;
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   CLI::App cli(description_, name_);
   cli.formatter(std::make_shared<HelpFormat>());
@@ -254,7 +258,9 @@ int App::main(int argc, char** argv) {
     report(error.what());
     return 2;
   } catch (const std::system_error& error) {
-    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    // A class of its own: that of a file, say, derives from it.
+    const bool no_thread =
+        typeid(error) == typeid(std::system_error) && error.code() == std::errc::resource_unavailable_try_again;
     report(no_thread ? "cannot start a thread: there is too little memory, or too many threads run already"
                      : error.what());
     return no_thread ? 2 : 1;

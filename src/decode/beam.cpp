@@ -28,7 +28,7 @@ void SearchOptions::declare(Options& o) {
        "Do not search: draw --beam-size translations (1 unless given) at random, each token from so many most probable "
        "ones by their probabilities; the best is written, or with --n-best all; 0: search")
       .range(0, kMostSampling);
-  o.add("seed", seed, "Of --sampling: equal lines get equal translations from the same seed");
+  o.add("seed", seed, "Of --sampling: equal lines get equal translations from the same seed, up to rounding as below");
 }
 
 double SearchOptions::penalty(int64_t length) const {

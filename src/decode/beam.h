@@ -56,9 +56,9 @@ struct Hypothesis {
 //
 // With options.sampling there is one candidate of each live hypothesis, of the empty one as many as the beam has, whose
 // token is drawn by the probabilities of the first `sampling`; after `limit` steps those that have not ended are
-// finished as they are, too: `beam` translations, each drawn by itself (Edunov et al. 2018, "Understanding
-// Back-Translation at Scale", section 3). What is drawn depends on the seed, the key and the place among the live
-// hypotheses.
+// finished as they are, too, and none is dropped: `beam` translations, each drawn by itself (Edunov et al. 2018,
+// "Understanding Back-Translation at Scale", section 3). What is drawn depends on the seed, the key and the place among
+// the live hypotheses.
 class Beam {
  public:
   Beam(const SearchOptions& options, int64_t limit, int32_t eos, uint64_t key = 0);  // limit: at least 1

@@ -151,7 +151,7 @@ void average_models(const std::vector<std::string>& files, const std::vector<dou
 
   SafetensorsWriter writer(output);
   for (const auto& [key, value] : first.file().metadata())
-    if (key != kProgressKey) writer.set_metadata(key, value);
+    if (key != kProgressKey && key != kHashKey) writer.set_metadata(key, value);
   writer.set_metadata(std::string(kAverageKey), sources(files, scaled));
 
   const auto written_type = [](const TensorInfo& t) { return is_averaged(t) ? DType::kF32 : t.dtype; };

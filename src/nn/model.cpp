@@ -34,9 +34,18 @@ std::span<float> in_place(ModelFile& file, const Parameters& parameters, bool us
 
 }  // namespace
 
+std::unique_ptr<Model> Model::described(const ModelFile& file) {
+  auto model = std::make_unique<Model>(ModelConfig::from_json(file.config(), file.path()));
+  if (!file.has_vocabulary()) return model;
+  model->source_vocabulary = file.source_vocabulary();
+  model->target_vocabulary = file.target_vocabulary();
+  model->shared_vocabulary = file.shared_vocabulary();
+  return model;
+}
+
 std::unique_ptr<Model> Model::load(const std::string& path, const std::shared_ptr<Backend>& backend) {
   ModelFile file = ModelFile::open_served(path);
-  auto model = std::make_unique<Model>(ModelConfig::from_json(file.config(), path));
+  auto model = described(file);
   try {
     if (!backend->on_host()) model->transformer.config().validate_for_devices();
   } catch (const UserError& error) {
@@ -44,11 +53,6 @@ std::unique_ptr<Model> Model::load(const std::string& path, const std::shared_pt
   }
   // Sizes are compared before memory is taken: a hostile configuration must not ask for more than the file holds.
   for (const auto& e : model->parameters.entries()) file.parameter(e.name, e.shape);
-  if (file.has_vocabulary()) {
-    model->source_vocabulary = file.source_vocabulary();
-    model->target_vocabulary = file.target_vocabulary();
-    model->shared_vocabulary = file.shared_vocabulary();
-  }
   if (const auto values = in_place(file, model->parameters, backend->on_host()); !values.empty()) {
     model->parameters.borrow(values, backend);
     model->file = std::move(file);

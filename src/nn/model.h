@@ -20,6 +20,8 @@ struct Model {
 
   explicit Model(const ModelConfig& config) : transformer(config) { transformer.declare(parameters); }
 
+  // The configuration and the vocabularies of a file alone, without parameters. Throws UserError.
+  static std::unique_ptr<Model> described(const ModelFile& file);
   // Throws UserError for a file that is no model or whose parameters do not fit its configuration. Where they lie in
   // the file as they do in memory (as in those that nmt writes), they are read from there when they are needed.
   static std::unique_ptr<Model> load(const std::string& path, const std::shared_ptr<Backend>& backend = host_backend());

@@ -173,7 +173,7 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
   int32_t live = 0;
   for (int32_t i = 0; i < count && live < rule.beam; ++i) {
     const BeamCandidate c = b.candidates[i];
-    const bool hopeless = progress.finished == rule.wanted &&
+    const bool hopeless = rule.sampling == 0 && progress.finished == rule.wanted &&
                           c.log_probability / progress.last_penalty < b.finished[rule.wanted - 1].score;
     if (c.id != rule.eos && !hopeless) b.candidates[live++] = c;
   }

@@ -133,7 +133,9 @@ void TrainOptions::apply_task(Options& o) {
     if (!option->given()) option->set(value);
   };
   if (const std::string model_file = begun_with(); !model_file.empty()) {
-    ModelConfig config = ModelConfig::from_json(ModelFile::open_served(model_file).config(), model_file);
+    const ModelFile file =
+        model_file == pretrained_model ? ModelFile::open_served(model_file) : ModelFile::open(model_file);
+    ModelConfig config = ModelConfig::from_json(file.config(), model_file);
     Options of_model;
     config.declare(of_model);
     for (const Option& option : of_model.all()) set(option.name(), option.get());
@@ -150,9 +152,11 @@ void TrainOptions::apply_task(Options& o) {
 }
 
 std::string TrainOptions::begun_with() const {
-  using std::filesystem::exists;
-  const bool goes_on = trains() && !restart && exists(model_path) && exists(TrainingFiles(model_path).state());
-  return !pretrained_model.empty() && !exists(pretrained_model) && goes_on ? model_path : pretrained_model;
+  std::error_code failed;
+  if (pretrained_model.empty() || !trains() || restart || std::filesystem::exists(pretrained_model, failed))
+    return pretrained_model;
+  const std::string checkpoint = TrainingFiles(model_path).state();
+  return std::filesystem::exists(checkpoint, failed) ? checkpoint : pretrained_model;
 }
 
 bool TrainOptions::validates_by(bool translations) const {

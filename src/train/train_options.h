@@ -60,8 +60,8 @@ struct TrainOptions {
   bool validates_by(bool translations) const;  // whether a metric is of translations, or of the cross-entropy
   bool translates() const { return validates_by(true) || !valid_output.empty(); }
 
-  // The model that this one begins with, empty for none: --pretrained-model, or its own where that is gone and it goes
-  // on.
+  // The model that this one begins with, empty for none: --pretrained-model, or where that is gone the checkpoint that
+  // this one goes on from.
   std::string begun_with() const;
 
   void declare(Options& options);

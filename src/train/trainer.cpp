@@ -43,8 +43,12 @@ Trainer::Trainer(const TrainOptions& options, std::string dump, const std::strin
   log::set_quiet(options_.quiet);
   if (options_.trains() && !options_.log_file.empty()) log::copy_to_file(options_.log_file);
   if (options_.trains()) log::info("nmt-train {} ({}): {}", kVersion, kCommit, given);
-  options_.pretrained_model = options_.begun_with();
-  if (!options_.pretrained_model.empty()) pretrained_ = Model::load(options_.pretrained_model);
+  const std::string begun_with = options_.begun_with();
+  if (begun_with != options_.pretrained_model)
+    pretrained_ = Model::described(ModelFile::open(begun_with));
+  else if (!begun_with.empty())
+    pretrained_ = Model::load(begun_with);
+  options_.pretrained_model = begun_with;
   const Vocabularies v = vocabularies();
   source_ = v.source;
   target_ = v.target;

@@ -279,6 +279,7 @@ TEST_CASE("no translation has a forbidden token: of one model, of an ensemble, o
   const auto sources = random_sources(40, 8);
   const auto check = [&](std::span<const Scorer> models, const Shortlist* list) {
     SearchOptions options{.beam = GENERATE(1, 4), .max_extra = 6, .n_best = true};
+    options.sampling = GENERATE(0, 5);
     const auto run = [&] {
       Decoder decoder(models, runtime, options, list);
       return translate(decoder, sources);
