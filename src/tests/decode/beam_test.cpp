@@ -176,15 +176,23 @@ TEST_CASE("tokens are drawn by the probabilities of the most probable ones that 
 
 TEST_CASE("what is drawn depends on seed and key, and has the probability of its tokens") {
   constexpr int kVocabulary = 12, kLimit = 30;
-  SearchOptions o{.beam = 5, .n_best = true, .sampling = 6};
+  SearchOptions o{.beam = 30, .alpha = 0, .n_best = true, .sampling = 12};
+  uint64_t language = 1;
   int rows = 0, differ_by_key = 0, differ_by_seed = 0;
-  const auto run = [&](uint64_t key) { return search(o, kLimit, kVocabulary, 3, rows, key); };
+  const auto run = [&](uint64_t key) { return search(o, kLimit, kVocabulary, language, rows, key); };
   for (uint64_t key = 1; key <= 50; ++key) {
+    language = key;
     o.seed = 1;
     const auto found = run(key), again = run(key), other = run(key + 50);
     o.seed = 2;
     const auto reseeded = run(key);
-    REQUIRE(found.size() == 5);
+    o.seed = 1;
+    o.n_best = false;
+    const auto best = run(key);
+    o.n_best = true;
+    REQUIRE(found.size() == 30);
+    REQUIRE(best.size() == 1);
+    CHECK(best[0].ids == found[0].ids);
     for (size_t i = 0; i < found.size(); ++i) {
       CHECK(found[i].ids == again[i].ids);
       if (i > 0) CHECK(found[i].score <= found[i - 1].score);
@@ -192,13 +200,13 @@ TEST_CASE("what is drawn depends on seed and key, and has the probability of its
       double sum = 0;
       for (size_t t = 0; t < std::min<size_t>(found[i].ids.size() + 1, kLimit); ++t) {
         const int32_t id = t < found[i].ids.size() ? found[i].ids[t] : kEos;
-        sum += next_tokens(text, kVocabulary, 3)[static_cast<size_t>(id)];
+        sum += next_tokens(text, kVocabulary, language)[static_cast<size_t>(id)];
         text.push_back(id);
       }
       CHECK(found[i].log_probability == Approx(sum));
     }
-    differ_by_key += found[0].ids != other[0].ids;
-    differ_by_seed += found[0].ids != reseeded[0].ids;
+    differ_by_key += found.back().ids != other.back().ids;
+    differ_by_seed += found.back().ids != reseeded.back().ids;
   }
   CHECK(differ_by_key > 25);
   CHECK(differ_by_seed > 25);
