@@ -60,6 +60,16 @@ grep -E '^(clip-norm|tied-embeddings-all|train-sets|model|dim-emb) ' dumped.cfg
 cmp a.safetensors b.safetensors && echo "the same model"
 "$NMT_BIN/nmt-train" --config dumped.cfg --model a.safetensors --dump-config | cmp - dumped.cfg
 "$NMT_BIN/nmt-train" --vocabs vocab.spm --dump-config | grep cpu-threads  # not this machine's number of cores
+# The vocabulary comes out of a model as it went in, one for both sides or two.
+"$NMT_BIN/nmt-vocab" extract --model a.safetensors --output own.spm && cmp own.spm vocab.spm && echo "the same vocabulary"
+"$NMT_BIN/nmt-vocab" --type bpe --size 290 --train-sets data/train.de --output de.spm 2> /dev/null
+"$NMT_BIN/nmt-train" ${run/vocab.spm/vocab.spm de.spm} --no-tied-embeddings-all --after 1u --model two.safetensors 2> /dev/null
+"$NMT_BIN/nmt-vocab" extract --model two.state --output one.spm other.spm && cmp one.spm vocab.spm && cmp other.spm de.spm &&
+  echo "the same two"
+for files in "a.safetensors --output x y" "two.safetensors --output x" "own.spm --output x" "a.safetensors --output x x"; do
+  "$NMT_BIN/nmt-vocab" extract --model $files 2>&1 || echo "exit code $?"
+done
+[ ! -e x ]
 # The model knows what it is, the checkpoint how it was trained.
 head -c 20000 a.safetensors | tr -d '\\' | grep -aoE '"(dim-emb|tied-embeddings-all|transformer-norm)":[^,]*' | sort -u
 head -c 20000 a.state | grep -aoE 'clip-norm = 0.5' | head -n 1

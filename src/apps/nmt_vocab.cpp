@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 #include <optional>
 
 #include "base/error.h"
@@ -9,6 +10,7 @@
 #include "config/app.h"
 #include "config/threads.h"
 #include "decode/shortlist_trainer.h"
+#include "io/model_file.h"
 #include "text/corpus.h"
 #include "text/line_queue.h"
 #include "text/linear_tree.h"
@@ -28,6 +30,7 @@ constexpr const char* kExamples =
     "  nmt-vocab --type words --merges code --train-sets train.en train.de --output vocab.words\n"
     "  nmt-vocab encode --vocab vocab.spm < test.en | nmt-vocab decode --vocab vocab.spm\n"
     "  nmt-vocab inspect --vocab vocab.spm --text-sets test.en\n"
+    "  nmt-vocab extract --model model.safetensors --output vocab.spm\n"
     "  nmt-vocab shortlist --vocabs vocab.spm --train-sets train.en train.de --output shortlist.safetensors\n"
     "  nmt-vocab linearise --trees train.trees --words train.words --output train.linear   text to learn parsing from\n"
     "  nmt-vocab delinearise --words dev.words --input dev.out.linear --repair --output dev.out.trees";
@@ -136,6 +139,31 @@ void inspect(const Streams& streams, const std::vector<std::string>& text_sets, 
   AtomicFile file(streams.output);
   file.write(text);
   file.commit();
+}
+
+struct ExtractOptions {
+  std::string model;
+  std::vector<std::string> output;
+
+  void declare(Options& options) {
+    options.add("model", model, "The model's file, or a checkpoint").required();
+    options.add("output", output, "The vocabulary's file, or two: the source's and the target's").required();
+  }
+};
+
+void extract(const ExtractOptions& options) {
+  OptionFiles files;
+  files.opens("model", options.model);
+  for (const auto& path : options.output) files.writes("output", path);
+  const ModelFile model = ModelFile::open(options.model);
+  require(model.has_vocabulary(), "{} holds no vocabulary", options.model);
+  std::vector<std::string_view> vocabularies = {model.source_vocabulary()};
+  if (!model.shared_vocabulary()) vocabularies.push_back(model.target_vocabulary());
+  require(options.output.size() == vocabularies.size(), "{} holds {}: --output takes as many files", options.model,
+          model.shared_vocabulary() ? "one vocabulary, of both sides" : "two vocabularies, of source and target");
+  std::deque<AtomicFile> outputs;
+  for (size_t i = 0; i < vocabularies.size(); ++i) outputs.emplace_back(options.output[i]).write(vocabularies[i]);
+  for (AtomicFile& file : outputs) file.commit();
 }
 
 struct ShortlistOptions {
@@ -299,6 +327,11 @@ int main(int argc, char** argv) {
                            "Texts: how many of their words are covered, by how many pieces each");
   inspecting.options().add("pieces", pieces, "List all pieces with their ids");
   inspecting.run([&] { inspect(streams, text_sets, pieces); });
+
+  App& extracting = app.command("extract", "The vocabulary out of a model");
+  ExtractOptions of_model;
+  of_model.declare(extracting.options());
+  extracting.run([&] { extract(of_model); });
 
   App& shortlisting = app.command("shortlist", "Learns which target pieces translate a source piece, for nmt-decode");
   ShortlistOptions shortlist;
