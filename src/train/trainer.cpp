@@ -41,8 +41,11 @@ Trainer::Trainer(const TrainOptions& options, std::string dump, const std::strin
       display_every_(Amount::parse("disp-freq", options.disp_freq)),
       log_(options.trains() ? options.log_json : "", options.quiet) {
   log::set_quiet(options_.quiet);
-  if (options_.trains() && !options_.log_file.empty()) log::copy_to_file(options_.log_file);
-  if (options_.trains()) log::info("nmt-train {} ({}): {}", kVersion, kCommit, given);
+  if (options_.trains()) {
+    std::signal(SIGPIPE, SIG_IGN);  // who reads the log may be gone before the last model is saved
+    if (!options_.log_file.empty()) log::copy_to_file(options_.log_file);
+    log::info("nmt-train {} ({}): {}", kVersion, kCommit, given);
+  }
   const std::string begun_with = options_.begun_with();
   if (begun_with != options_.pretrained_model)
     pretrained_ = Model::described(ModelFile::open(begun_with));
@@ -383,7 +386,6 @@ std::string Trainer::last_checkpoint() const {
 
 void Trainer::run() {
   stop_signal = 0;
-  std::signal(SIGPIPE, SIG_IGN);  // who reads the log may be gone before the last model is saved
   const FileLock lock(files_.lock(), fmt::format("{} is being trained by another nmt-train, which holds {}",
                                                  options_.model_path, files_.lock()));
   // Can be written: known now, not after hours.
