@@ -63,8 +63,7 @@ TEST_CASE("a device finds the host's translations") {
   if (device == nullptr) return;
   // A beam of 8: there are fewer tokens than it has candidates.
   const auto [beam, at_a_time] = GENERATE(table<int, int64_t>({{1, kFew}, {4, kFew}, {8, kFew}, {3, 100}}));
-  const int32_t forbidden = GENERATE(-1, 3);
-  const int sampling = GENERATE(0, 5);
+  const auto [forbidden, sampling] = GENERATE(table<int32_t, int>({{-1, 0}, {3, 5}}));
   const SearchOptions options{
       .beam = beam, .max_extra = 4, .n_best = true, .forbidden = forbidden, .sampling = sampling};
   TestModel here(5), there(5, 12, device);
