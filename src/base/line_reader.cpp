@@ -92,7 +92,8 @@ class ZstdBytes {
   bool open_ = false;  // within a frame
 };
 
-constexpr std::string_view kGzip = "\x1f\x8b", kZstd = "\x28\xb5\x2f\xfd";
+constexpr std::string_view kGzip = "\x1f\x8b", kZstd = "\x28\xb5\x2f\xfd", kXz = {"\xfd\x37zXZ\0", 6};
+constexpr std::string_view kUtf16[] = {"\xff\xfe", "\xfe\xff"};  // byte order marks
 
 bool is_zstd(RawBytes& raw) {
   if (raw.begin_with(kZstd)) return true;
@@ -105,11 +106,8 @@ bool is_zstd(RawBytes& raw) {
 std::string_view other_format(RawBytes& raw) {
   for (char level = '1'; level <= '9'; ++level)
     if (raw.begin_with(std::string("BZh") + level + "1AY&SY")) return "compressed by bzip2";
-  if (raw.begin_with({"\xFD"
-                      "7zXZ\0",
-                      6}))
-    return "compressed by xz";
-  if (raw.begin_with("\xFF\xFE") || raw.begin_with("\xFE\xFF")) return "UTF-16";
+  if (raw.begin_with(kXz)) return "compressed by xz";
+  if (raw.begin_with(kUtf16[0]) || raw.begin_with(kUtf16[1])) return "UTF-16";
   return "";
 }
 

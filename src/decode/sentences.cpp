@@ -29,8 +29,7 @@ int64_t Sentences::limit(int32_t sentence) const {
 }
 
 uint64_t Sentences::key(int32_t sentence) const {
-  const auto& source = queue_[static_cast<size_t>(sentence)];
-  return hash64({reinterpret_cast<const char*>(source.data()), source.size() * sizeof(source[0])});
+  return hash64(std::as_bytes(std::span(queue_[static_cast<size_t>(sentence)])));
 }
 
 Sentences::Begun Sentences::begin() {

@@ -175,7 +175,8 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
     const BeamCandidate c = b.candidates[i];
     const bool hopeless = rule.sampling == 0 && progress.finished == rule.wanted &&
                           c.log_probability / progress.last_penalty < b.finished[rule.wanted - 1].score;
-    if (c.id != rule.eos && !hopeless) b.candidates[live++] = c;
+    if (hopeless) break;
+    if (c.id != rule.eos) b.candidates[live++] = c;
   }
   for (int32_t i = 0; i < live; ++i) {
     const BeamCandidate& c = b.candidates[i];

@@ -1,8 +1,10 @@
 #include "train/checkpoint_state.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -88,13 +90,9 @@ TrainingState from_json(const std::string& text) {
 }
 
 // Of the text of the progress and all floats, in their order in the file.
-uint64_t add_to_hash(uint64_t hash, std::span<const std::byte> floats) {
-  return hash64({reinterpret_cast<const char*>(floats.data()), floats.size()}, hash);
-}
-
-std::string hash_of(const ModelContent& content, const std::string& progress) {
+std::string hash_of(const std::string& progress, const std::vector<std::span<const std::byte>>& floats) {
   uint64_t hash = hash64(progress);
-  for (const NamedTensor& tensor : content.tensors) hash = add_to_hash(hash, std::as_bytes(tensor.values));
+  for (const auto part : floats) hash = hash64(part, hash);
   return std::to_string(hash);
 }
 
@@ -102,23 +100,26 @@ std::string hash_of(const ModelContent& content, const std::string& progress) {
 void require_as_written(const ModelFile& file, const std::string& progress) {
   const std::string* written = file.metadata(kHashKey);
   if (written == nullptr) return;  // by an earlier version
-  uint64_t hash = hash64(progress);
+  std::vector<std::span<const std::byte>> floats;
   for (const TensorInfo& tensor : file.file().tensors())
-    if (!is_vocabulary(tensor.name)) hash = add_to_hash(hash, tensor.data);
-  require(*written == std::to_string(hash), "{} is damaged: it does not hold what was written", file.path());
+    if (!is_vocabulary(tensor.name)) floats.push_back(tensor.data);
+  require(*written == hash_of(progress, floats), "{} is damaged: it does not hold what was written", file.path());
 }
 
 }  // namespace
 
 void write_checkpoint(const std::string& path, const Model& model, const Moments& moments, const TrainingState& state,
                       const std::string& options) {
+  const std::string progress = to_json(state);
   ModelContent content = model.content(model.parameters.values());
-  content.metadata[std::string(kProgressKey)] = to_json(state);
+  content.metadata[std::string(kProgressKey)] = progress;
   content.metadata[std::string(kTrainingKey)] = repair_utf8(options);  // paths may be in any encoding
   model.add_tensors(content, kAdamMeanPrefix, moments.mean);
   model.add_tensors(content, kAdamVariancePrefix, moments.variance);
   if (!moments.smoothed.empty()) model.add_tensors(content, kSmoothedPrefix, moments.smoothed);
-  content.metadata[std::string(kHashKey)] = hash_of(content, content.metadata.at(std::string(kProgressKey)));
+  std::vector<std::span<const std::byte>> floats;
+  for (const NamedTensor& tensor : content.tensors) floats.push_back(std::as_bytes(tensor.values));
+  content.metadata[std::string(kHashKey)] = hash_of(progress, floats);
   write_model(path, content);
 }
 

@@ -36,7 +36,7 @@ struct KeyHash {
                                key.b_column,
                                (static_cast<int64_t>(key.t) << 8) | static_cast<int64_t>(key.ty),
                                key.partial * 8 + key.bias * 4 + key.relu * 2 + key.accumulate};
-    return hash64({reinterpret_cast<const char*>(numbers), sizeof numbers});
+    return hash64(std::as_bytes(std::span(numbers)));
   }
 };
 

@@ -1,6 +1,5 @@
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include "base/error.h"
 #include "base/philox.h"
@@ -167,8 +166,7 @@ TEST_CASE("a bit that is turned in a checkpoint's data or progress is noticed") 
   Moments moments = make_moments(*model, true, 1);
   write_checkpoint(path, *model, moments, some_state(), "");
   REQUIRE(error_of(path, *model, moments).empty());
-  std::ifstream file(path, std::ios::binary);
-  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  const std::string whole = read_file(path);
   uint64_t header = 0;
   std::memcpy(&header, whole.data(), sizeof header);
   std::vector<size_t> places = {whole.find("\\\"updates\\\":17") + 13};
