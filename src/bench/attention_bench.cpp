@@ -71,19 +71,22 @@ void BM_Attention(benchmark::State& state, DType t, bool backward, bool causal, 
       benchmark::Counter(static_cast<double>(rows), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void BM_AttentionCached(benchmark::State& state, DType t) {
+// A step of decoding: hypotheses attend to their own tokens, of which each four share all but the last eight, or none.
+void BM_AttentionCached(benchmark::State& state, DType t, bool sharing) {
   const int64_t length = state.range(0), rows = state.range(1), width = kHeads * 64;
+  const int64_t shared = sharing ? length - 8 : 0;
   const std::vector<uint8_t> q = random_array(t, rows * width), cache = random_array(t, rows * length * 2 * width);
   std::vector<uint8_t> out(q.size());
   std::vector<int32_t> entry(rows * length);
   for (int64_t r = 0; r < rows; ++r) {  // step by step, as decoding fills a cache
-    for (int64_t j = 0; j < length; ++j) entry[r * length + j] = static_cast<int32_t>(j * rows + r);
+    for (int64_t j = 0; j < length; ++j)
+      entry[r * length + j] = static_cast<int32_t>(j * rows + (j < shared ? r / 4 * 4 : r));
   }
   const std::vector<int32_t> lengths(rows, static_cast<int32_t>(length));
   const AttentionOverCache a{kHeads,         64,    64,    0,     0.125f, entry.data(), length,
                              lengths.data(), width, width, width, width};
   for (auto _ : state) {
-    cpu::attention_cached(t, a, 0, rows * kHeads, q.data(), cache.data(), cache.data() + cache.size() / 2, out.data());
+    cpu::attention_cached(t, a, 0, rows, q.data(), cache.data(), cache.data() + cache.size() / 2, out.data());
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(cache.size()));
@@ -143,7 +146,8 @@ BENCHMARK_CAPTURE(BM_Attention, backward_bf16_causal, DType::kBF16, true, true, 
 BENCHMARK_CAPTURE(BM_Attention, backward_bf16_dropout, DType::kBF16, true, false, 0.1f)->Apply(training_sizes);
 BENCHMARK_CAPTURE(BM_AttentionFew, f32, DType::kF32)->Apply(few_sizes);
 BENCHMARK_CAPTURE(BM_AttentionFew, bf16, DType::kBF16)->Apply(few_sizes);
-BENCHMARK_CAPTURE(BM_AttentionCached, f32, DType::kF32)->Apply(decoding_sizes);
-BENCHMARK_CAPTURE(BM_AttentionCached, bf16, DType::kBF16)->Apply(decoding_sizes);
+BENCHMARK_CAPTURE(BM_AttentionCached, f32, DType::kF32, false)->Apply(decoding_sizes);
+BENCHMARK_CAPTURE(BM_AttentionCached, bf16, DType::kBF16, false)->Apply(decoding_sizes);
+BENCHMARK_CAPTURE(BM_AttentionCached, bf16_sharing, DType::kBF16, true)->Apply(decoding_sizes);
 
 }  // namespace

@@ -99,10 +99,7 @@ template <class T>
 void attend_few(const Attention& a, const Item& item, int64_t heads, const T* q, const T* k, const T* v, T* out) {
   const FewQueries f{heads, a.d_k, a.d_v, item.queries};
   const FewQueries::Arrays x = f.arrays(item.keys);
-  for (int64_t h = 0; h < heads; ++h) {
-    load_rows(q + h * a.d_k, a.q_stride, f.queries, f.queries, a.d_k, a.scale,
-              x.queries + h * f.queries * round_up(a.d_k));
-  }
+  load_queries(f, q, a.q_stride, a.scale, x);
   attend_to_rows<kQueriesTogether>(f, 0, RowsInOrder<T>{k, a.k_stride}, RowsInOrder<T>{v, a.v_stride}, item.keys, x);
   store_attended(f, x, out, a.out_stride);
 }

@@ -19,19 +19,31 @@ namespace nmt::cpu::HWY_NAMESPACE {
 // Queries that read the same rows together: the sums of four keys each are in registers, of which AVX-512 has 32.
 constexpr int kQueriesTogether = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 
-// Where the row of key j is.
+// Where the row of a query's key j is. end_of_shared(): of the keys from `begin` on, those that `count` queries from
+// this one on have in common, up to `length` or a multiple of four.
 template <class T>
 struct RowsInOrder {
   const T* rows;
   int64_t stride;
-  HWY_INLINE const T* operator()(int64_t j) const { return rows + j * stride; }
+  HWY_INLINE const T* at(int64_t /*query*/, int64_t j) const { return rows + j * stride; }
+  HWY_INLINE int64_t end_of_shared(int64_t /*query*/, int /*count*/, int64_t /*begin*/, int64_t length) const {
+    return length;
+  }
 };
 template <class T>
 struct RowsByEntry {
   const T* rows;
   int64_t stride;
-  const int32_t* entry;
-  HWY_INLINE const T* operator()(int64_t j) const { return rows + entry[j] * stride; }
+  const int32_t* entry;  // [queries, entry_stride]
+  int64_t entry_stride;
+  HWY_INLINE const T* at(int64_t query, int64_t j) const { return rows + entry[query * entry_stride + j] * stride; }
+  HWY_INLINE int64_t end_of_shared(int64_t query, int count, int64_t begin, int64_t length) const {
+    const int32_t* const first = entry + query * entry_stride;
+    int64_t end = length;
+    for (int i = 1; i < count; ++i)
+      end = std::mismatch(first + begin, first + end, first + i * entry_stride + begin).first - first;
+    return end == length ? end : end / 4 * 4;
+  }
 };
 
 // Rows j .. j + 3, and the four from j + kAhead on, which are fetched meanwhile: the processor does not foresee them,
@@ -40,10 +52,10 @@ struct RowsByEntry {
 template <class T>
 struct FourRows {
   template <class Rows>
-  HWY_INLINE FourRows(const Rows& rows, int64_t j, int64_t length) {
+  HWY_INLINE FourRows(const Rows& rows, int64_t query, int64_t j, int64_t length) {
     for (int64_t i = 0; i < kCount; ++i) {
-      row[i] = rows(std::min(j + i, length - 1));
-      next[i] = rows(std::min(j + kAhead + i, length - 1));
+      row[i] = rows.at(query, std::min(j + i, length - 1));
+      next[i] = rows.at(query, std::min(j + kAhead + i, length - 1));
     }
   }
 
@@ -59,7 +71,8 @@ struct FourRows {
   const T *row[kCount], *next[kCount];
 };
 template <class Rows>
-FourRows(const Rows&, int64_t, int64_t) -> FourRows<std::remove_cvref_t<decltype(*std::declval<Rows>()(0))>>;
+FourRows(const Rows&, int64_t, int64_t, int64_t)
+    -> FourRows<std::remove_cvref_t<decltype(*std::declval<Rows>().at(0, 0))>>;
 
 // The sums of the blocks of four lanes.
 template <class D>
@@ -104,14 +117,24 @@ struct FewQueries {
   }
 };
 
-// weights[h][r][j] = q[h][r] . k[j][h], of the queries first .. first + kQueries.
+// Rows of queries of so many heads, to x.queries.
+template <class T>
+HWY_INLINE void load_queries(const FewQueries& f, const T* q, int64_t stride, float scale,
+                             const FewQueries::Arrays& x) {
+  for (int64_t h = 0; h < f.heads; ++h)
+    load_rows(q + h * f.d_k, stride, f.queries, f.queries, f.d_k, scale, x.queries + h * f.queries * round_up(f.d_k));
+}
+
+// weights[h][r][j] = q[h][r] . k[j][h], of the queries first .. first + kQueries and the keys from `begin` on: of all
+// these queries together as far as they share keys, then of each half.
 template <int kQueries, class Rows>
-HWY_INLINE void scores(const FewQueries& f, int64_t first, const Rows& keys, int64_t length,
+HWY_INLINE void scores(const FewQueries& f, int64_t first, const Rows& keys, int64_t begin, int64_t length,
                        const FewQueries::Arrays& x) {
   const DF d;
   const int64_t width = round_up(f.d_k), padded = round_up(length);
-  for (int64_t j = 0; j < length; j += 4) {
-    const FourRows rows(keys, j, length);
+  const int64_t end = keys.end_of_shared(first, kQueries, begin, length);
+  for (int64_t j = begin; j < end; j += 4) {
+    const FourRows rows(keys, first, j, length);
     for (int64_t h = 0; h < f.heads; ++h) {
       const float* q = x.queries + (h * f.queries + first) * width;
       const int64_t column = h * f.d_k;
@@ -133,16 +156,21 @@ HWY_INLINE void scores(const FewQueries& f, int64_t first, const Rows& keys, int
                   x.weights + (h * f.queries + first + r) * padded + j);
     }
   }
+  if constexpr (kQueries > 1) {
+    if (end == length) return;
+    for (int64_t half : {0, kQueries / 2}) scores<kQueries / 2>(f, first + half, keys, end, length, x);
+  }
 }
 
-// sums[h][r] += sum of weights[h][r][j] v[j][h], of the queries first .. first + kQueries.
+// sums[h][r] += sum of weights[h][r][j] v[j][h], as scores().
 template <int kQueries, class Rows>
-HWY_INLINE void weighted_sums(const FewQueries& f, int64_t first, const Rows& values, int64_t length,
+HWY_INLINE void weighted_sums(const FewQueries& f, int64_t first, const Rows& values, int64_t begin, int64_t length,
                               const FewQueries::Arrays& x) {
   const DF d;
   const int64_t width = round_up(f.d_v), padded = round_up(length);
-  for (int64_t j = 0; j < length; j += 4) {
-    const FourRows rows(values, j, length);
+  const int64_t end = values.end_of_shared(first, kQueries, begin, length);
+  for (int64_t j = begin; j < end; j += 4) {
+    const FourRows rows(values, first, j, length);
     for (int64_t h = 0; h < f.heads; ++h) {
       const int64_t row = h * f.queries + first, column = h * f.d_v;
       VF p[kQueries][4];
@@ -162,6 +190,10 @@ HWY_INLINE void weighted_sums(const FewQueries& f, int64_t first, const Rows& va
       });
     }
   }
+  if constexpr (kQueries > 1) {
+    if (end == length) return;
+    for (int64_t half : {0, kQueries / 2}) weighted_sums<kQueries / 2>(f, first + half, values, end, length, x);
+  }
 }
 
 // Weights, normalisers and sums of the queries from `first` on, of keys and values 0 .. length - 1; of no keys: zeros.
@@ -169,14 +201,14 @@ template <int kTogether, class Rows>
 HWY_INLINE void attend_to_rows(const FewQueries& f, int64_t first, const Rows& keys, const Rows& values, int64_t length,
                                const FewQueries::Arrays& x) {
   for (; first + kTogether <= f.queries; first += kTogether) {
-    scores<kTogether>(f, first, keys, length, x);
+    scores<kTogether>(f, first, keys, 0, length, x);
     for (int64_t h = 0; h < f.heads; ++h)
       for (int64_t row = h * f.queries + first; row < h * f.queries + first + kTogether; ++row) {
         float* const weights = x.weights + row * round_up(length);
         x.normalisers[row] = exponentials<false>(weights, 1, length, round_up(length), nullptr, 0).sum;
         std::fill_n(x.sums + row * round_up(f.d_v), round_up(f.d_v), 0.0f);
       }
-    weighted_sums<kTogether>(f, first, values, length, x);
+    weighted_sums<kTogether>(f, first, values, 0, length, x);
   }
   if constexpr (kTogether > 1) attend_to_rows<kTogether / 2>(f, first, keys, values, length, x);
 }

@@ -288,6 +288,8 @@ struct CachedProblem {
     v = random_array(t, kEntries * a.v_stride, 3);
     Random random(9);
     for (int32_t& e : entry) e = 1 + static_cast<int32_t>(random.below(kEntries - 1));
+    for (int64_t r = 1; r < kRows; ++r)
+      std::copy_n(&entry[(r - 1) * kEntryStride], shared[r], &entry[r * kEntryStride]);
     for (Array* x : {&k, &v}) {  // the first entry, which nobody has, holds no numbers
       auto values = x->values();
       std::fill_n(values.begin(), x == &k ? a.k_stride : a.v_stride, std::numeric_limits<double>::quiet_NaN());
@@ -317,9 +319,14 @@ struct CachedProblem {
     }
   }
 
-  static constexpr int64_t kRows = 13, kEntries = 150, kEntryStride = 205;
+  static constexpr int64_t kRows = 28, kEntries = 150, kEntryStride = 205;
   DType type;
-  std::vector<int32_t> entry, length{3, 0, 1, 200, 16, 15, 17, 100, 4, 63, 8, 2, 31};
+  // By row; `shared`: the keys that it begins with as the row before it does.
+  std::vector<int32_t> length{3,   0,   1,   200, 200, 200, 200, 200, 16, 15, 17, 17, 17, 100,
+                              100, 100, 100, 100, 100, 4,   4,   63,  63, 63, 8,  8,  2,  31};
+  std::vector<int32_t> shared{0,   0,  0,   0, 101, 150, 30, 200, 7, 15, 15, 17, 4, 8,
+                              100, 99, 100, 3, 50,  4,   4,  0,   5, 63, 6,  7,  2, 2};
+  std::vector<int32_t> entry;
   AttentionOverCache a{};
   Array q{type, 0}, k{type, 0}, v{type, 0};
 };
