@@ -54,9 +54,10 @@ void LineLimits::declare(Options& o) {
             kHost.hypotheses, kHost.sentences, kDevice.hypotheses, kDevice.sentences))
       .range(0, 1e6);
   o.add("mini-batch-words", words,
-        usual("Source tokens translated together, or tokens of either side scored together, at most (a longer line is "
-              "alone)",
-              &Usual::words))
+        usual(
+            "Source tokens that each thread, or GPU, translates together, or tokens of either side scored together, at "
+            "most (a longer line is alone)",
+            &Usual::words))
       .range(0, 1e9);
   o.add("maxi-batch", lines,
         usual("Lines read ahead and sorted by length; fewer where no more are there yet", &Usual::lines))

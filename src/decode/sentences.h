@@ -19,7 +19,7 @@ namespace nmt {
 // How much a search works on together. Results depend on it as far as Decoder says: hardly, or not at all.
 struct SearchLimits {
   int64_t sentences = 64;
-  int64_t tokens = 4000;  // of sources; a longer sentence is alone
+  int64_t tokens = 4000;  // of sources, for each thread, or device; a longer sentence is alone
   bool apart = true;      // threads, or devices, may search apart, each so much
 };
 

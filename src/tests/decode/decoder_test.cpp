@@ -90,6 +90,23 @@ TEST_CASE("a translation does not depend on the others under way") {
   CHECK(decoder.score({}).empty());
 }
 
+TEST_CASE("threads that work together take as many tokens as they would apart") {
+  TestModel model(13);
+  const Scorer scorers[] = {model.scorer()};
+  const auto sources = random_sources(4, 20);
+  size_t longest = 0;
+  for (const auto& source : sources) longest = std::max(longest, source.size());
+  const auto steps = [&](int threads) {
+    Runtime runtime(threads);
+    Decoder decoder(scorers, runtime, {.max_extra = 10});
+    runtime.profile = Profile(true);
+    translate(decoder, sources, {.tokens = static_cast<int64_t>(longest) * 2});
+    return runtime.profile.op("project_top_k").calls;
+  };
+  CHECK(steps(2) == steps(3));  // all
+  CHECK(steps(2) < steps(1));
+}
+
 TEST_CASE("an ensemble averages log-probabilities by weight") {
   TestModel a(13), b(12);
   Runtime runtime(1);
