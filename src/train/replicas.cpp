@@ -63,18 +63,22 @@ void Replicas::each(const std::function<void(Replica&, size_t)>& work) {
   if (replicas_.size() == 1) return work(*replicas_.front(), 0);
   std::mutex mutex;
   std::exception_ptr failure;
-  for (size_t rank = 0; rank < replicas_.size(); ++rank)
-    replicas_[rank]->worker->begin([&, rank] {
-      try {
-        work(*replicas_[rank], rank);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (failure) return;
-        failure = std::current_exception();
-        replicas_[rank]->others->abort();
-      }
-    });
-  for (const auto& replica : replicas_) replica->worker->wait();
+  const auto or_abort = [&](Replica& replica, const auto& attempt) {
+    try {
+      attempt();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (failure) return;
+      failure = std::current_exception();
+      replica.others->abort();
+    }
+  };
+  for (size_t rank = 0; rank < replicas_.size(); ++rank) {
+    Replica& replica = *replicas_[rank];
+    or_abort(replica, [&] { replica.worker->begin([&, rank] { or_abort(replica, [&] { work(replica, rank); }); }); });
+  }
+  // For all, whatever fails: they use what is here.
+  for (const auto& replica : replicas_) or_abort(*replica, [&] { replica->worker->wait(); });
   if (failure) std::rethrow_exception(failure);
 }
 
