@@ -64,18 +64,19 @@ std::vector<std::vector<float>> Decoder::score(std::span<const IdPair> pairs) {
   return in_memory([&] { return together_.score(pairs); });
 }
 
+bool Decoder::translates_apart(size_t sources, const SearchLimits& limits) const {
+  const size_t threads = workers();
+  // On the host few are better translated by all threads together; devices cannot.
+  const int64_t enough = runtime_.backend()->on_host() ? std::max<int64_t>(1, limits.sentences / 2) : 1;
+  return limits.apart && threads > 1 && static_cast<int64_t>(sources / threads) >= enough;
+}
+
 void Decoder::translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits,
                         const SearchDone& done, std::span<const int32_t> words) {
-  const size_t threads = workers();
-  const auto each = static_cast<int64_t>(sources.size() / threads);
-  const bool on_host = runtime_.backend()->on_host();
-  // On the host few are better translated by all threads together; devices cannot.
-  const int64_t enough = on_host ? std::max<int64_t>(1, limits.sentences / 2) : 1;
-  const bool many = limits.apart && threads > 1 && each >= enough;
   in_memory([&] {
-    if (many) return translate_apart(sources, limits, done, words);
+    if (translates_apart(sources.size(), limits)) return translate_apart(sources, limits, done, words);
     SearchLimits of_all = limits;
-    if (on_host) of_all.tokens *= runtime_.pool().size();  // so that more rows share the reading of weights
+    if (runtime_.backend()->on_host()) of_all.tokens *= runtime_.pool().size();  // more rows share the weights' reading
     SourceQueue queue(sources, words);
     together_.translate(queue, of_all, done);
   });

@@ -37,6 +37,9 @@ class Decoder {
   void translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits, const SearchDone& done,
                  std::span<const int32_t> words = {});
 
+  // Whether threads, or devices, translate so many sources apart.
+  bool translates_apart(size_t sources, const SearchLimits& limits) const;
+
   // For each pair: log p (natural logarithm) of each target token, </s> included: as many as its target has ids. For an
   // ensemble the weighted mean of the models' log p.
   std::vector<std::vector<float>> score(std::span<const IdPair> pairs);

@@ -197,8 +197,10 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
     size_t s = 0;
     std::erase_if(of_sources, [&](const auto&) { return is_done[s++]; });
   };
+  const bool on_host = decoder_.runtime().backend()->on_host();
   while (!sources.empty()) {
     is_done.assign(sources.size(), false);
+    const bool together = on_host && !decoder_.translates_apart(sources.size(), limits_);
     try {
       decoder_.translate(sources, limits_, done, words);
       break;
@@ -207,13 +209,15 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
       keep_rest(sources);
       keep_rest(line_of);
       if (!words.empty()) keep_rest(words);
-      if (!sources.empty()) take_fewer(error, sources.size(), tokens_of(sources));
+      if (sources.empty()) continue;
+      if (together) limits_.apart = false;  // of fewer lines each thread would soon have as many as failed together
+      take_fewer(error, sources.size(), tokens_of(sources), together ? decoder_.runtime().pool().size() : 1);
     }
   }
   results.finish();
 }
 
-void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens) {
+void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens, int threads) {
   const int together = static_cast<int>(std::min<size_t>(static_cast<size_t>(limits_.sentences), lines));
   const bool threads_apart =
       limits_.apart && decoder_.runtime().backend()->on_host() && decoder_.runtime().pool().size() > 1;
@@ -229,9 +233,9 @@ void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t 
         true);
   }
   limits_.sentences = together / 2;
-  limits_.tokens = std::max<int64_t>(std::min(limits_.tokens, tokens) / 2, 1);
+  limits_.tokens = std::max<int64_t>(std::min(limits_.tokens, tokens / threads) / 2, 1);
   log::warn("{}: from now on not more than {} lines, of {} tokens, are worked on together", error.what(),
-            limits_.sentences, limits_.tokens);
+            limits_.sentences, limits_.tokens * threads);
 }
 
 void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets,

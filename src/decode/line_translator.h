@@ -62,9 +62,10 @@ class LineTranslator {
   const Totals& totals() const { return totals_; }
 
  private:
-  // Halves the limits, after `error` in work on so many lines and source tokens; of one line a thread, has the threads
-  // work on one together. Where that was one line alone, throws it with what needs less.
-  void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens);
+  // Halves the limits, after `error` in work on so many lines and tokens, by so many threads together that each have
+  // what the limits say; of one line a thread, has the threads work on one together. Where that was one line alone,
+  // throws it with what needs less.
+  void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens, int threads = 1);
   std::vector<Vocab::LineIds> encode(const Vocab& vocab, std::span<const std::string> lines) const;
   // What the limits leave of the number-th of the lines at hand of a file, with a warning where it is less; UserError
   // where the model knows no such positions.

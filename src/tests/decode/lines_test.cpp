@@ -104,6 +104,31 @@ TEST_CASE("where memory suffices for no thread that works apart, all work on one
   CHECK(warnings.find("from now on all threads work on one line together") != std::string::npos);
 }
 
+TEST_CASE("threads for whose lines together memory did not suffice do not work apart on as many") {
+  Fixture f;
+  const Scorer scorer = f.model.scorer();
+  Runtime runtime(4);
+  Decoder decoder(std::span(&scorer, 1), runtime, f.decoder.options());
+  std::vector<std::string> lines;
+  for (const auto& source : random_sources(12, 5, 4)) lines.push_back(f.vocab->decode(source));
+  int64_t tokens = 0;
+  for (const auto& line : lines) tokens += std::ssize(f.vocab->encode(line)) + 1;
+  const TempFolder folder;
+  log::copy_to_file(folder / "log");
+  LineTranslator translator(decoder, *f.vocab, *f.vocab, {.sentences = 32}, "test");
+  std::vector<std::string> found;
+  bool failed = false;
+  translator.translate(
+      lines, [&](int64_t, const std::string&, auto translations) { found.push_back(translations[0].text); },
+      [&, here = std::this_thread::get_id()] {
+        CHECK(std::this_thread::get_id() == here);
+        if (!std::exchange(failed, true)) throw std::bad_alloc();
+      });
+  CHECK(found == f.translate(lines, {}));
+  CHECK(read_file(folder / "log").find(fmt::format("not more than 6 lines, of {} tokens, are", tokens / 4 / 2 * 4)) !=
+        std::string::npos);
+}
+
 #ifdef NMT_CUDA_EMULATION
 TEST_CASE("lines that a device's memory does not suffice for together are worked on by fewer") {
   const testing::Variable memory("NMT_EMULATED_MEMORY", "1");
