@@ -39,8 +39,9 @@ fails "metric of parsers" train --valid-sets data/dev.en data/dev.de --valid-met
 fails "input twice" train --train-sets - data/train.de --valid-sets - data/dev.de
 exec 9> m.lock
 flock 9
-fails "two at a time" env "$NMT_BIN/nmt-train" $tiny --model m.safetensors
+fails "two at a time" env "$NMT_BIN/nmt-train" $tiny --model m.safetensors --log m.log --log-json m.json
 flock -u 9
+ls m.log m.json 2> /dev/null || true  # the other one's
 fails "no temporary folder" env TMPDIR=nowhere "$NMT_BIN/nmt-train" $tiny --model m.safetensors --shuffle-memory 0
 fails "compressed output" train --valid-sets data/dev.en data/dev.de --valid-translation-output dev.gz
 fails "one validation file" train --valid-sets data/dev.en

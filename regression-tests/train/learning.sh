@@ -43,6 +43,9 @@ sed -n 's/.*\(\[valid\].*perplexity :\) [0-9.]* \(.*\)/\1 \2/p; s/.*\(finished a
 # It stays stopped.
 train $valid --valid-freq 3u --early-stopping 2 --learn-rate 1e-30 --after 100u --model s.safetensors 2>&1 |
   grep -c "Up\." || true
+# By another search other translations are found; the cross-entropy stays what it was, and its best model.
+train $valid --beam-size 2 --valid-freq 3u --early-stopping 2 --learn-rate 1e-30 --after 100u --model s.safetensors 2>&1 |
+  sed -n 's/.*\(warning: .*\)/\1/p; s/.*\(early stopping: .*\)/\1/p'
 # On another text the best is found anew.
 head -n 50 heart.en > half.en
 head -n 50 heart.de > half.de

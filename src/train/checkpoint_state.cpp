@@ -33,7 +33,6 @@ void visit(State& s, Visit&& field) {
   field("position", s.position.epoch, s.position.window, s.position.batch);
   field("corpus", s.corpus);
   field("batching", s.batching);
-  field("validation", s.validation);
   field("seed", s.seed);
   field("depth-scaling", s.depth_scaling);
   field("mean-norm", s.mean_norm);
@@ -42,6 +41,7 @@ void visit(State& s, Visit&& field) {
   field("loss-scaling", s.loss_scale.value, s.loss_scale.updates);
   field("due", s.validation_due, s.save_due);
   field("best", s.best);
+  field("measured-on", s.measured_on);
   field("stalled", s.stalled);
   sums("shown", "shown-batches", s.shown);
   sums("epoch", "epoch-batches", s.epoch);
@@ -75,7 +75,7 @@ void read_value(const nlohmann::json& json, T& value) {
 
 // Throws nlohmann::json::exception or UserError for what to_json did not write.
 TrainingState from_json(const std::string& text) {
-  constexpr std::string_view kLater[] = {"loss-scaling", "validation", "depth-scaling", "due", "cost-tokens"};
+  constexpr std::string_view kLater[] = {"loss-scaling", "measured-on", "depth-scaling", "due", "cost-tokens"};
   const auto json = nlohmann::json::parse(text);
   TrainingState state;
   visit(state, [&](const char* name, auto&... values) {

@@ -22,9 +22,8 @@ struct TrainingSums {
 struct TrainingState {
   TrainingProgress progress;
   Position position;
-  uint64_t corpus = 0;      // fingerprint of the training data
-  uint64_t batching = 0;    // and of the options that cut it into batches
-  uint64_t validation = 0;  // and of what validations measure; 0: nothing
+  uint64_t corpus = 0;    // fingerprint of the training data
+  uint64_t batching = 0;  // and of the options that cut it into batches
   uint64_t seed = 0;
   int depth_scaling = -1;  // whether --transformer-depth-scaling made the first parameters; -1: not known
   double mean_norm = 0;    // running mean of the gradient's norm
@@ -32,6 +31,7 @@ struct TrainingState {
   LossScale loss_scale;
   bool validation_due = false, save_due = false;  // before the next update; when an update is sound
   std::map<std::string, double> best;             // by metric
+  std::map<std::string, uint64_t> measured_on;    // by metric: fingerprint of what it is measured on
   std::map<std::string, int64_t> stalled;         // validations since the best one, by metric
   TrainingSums shown;                             // since the last line of the log
   TrainingSums epoch;                             // of the epoch so far

@@ -31,6 +31,12 @@ constexpr const char* kBeginAnew =
 
 }  // namespace
 
+std::unique_ptr<FileLock> Trainer::lock(const std::string& model_path) {
+  const std::string path = TrainingFiles(model_path).lock();
+  return std::make_unique<FileLock>(
+      path, fmt::format("{} is being trained by another nmt-train, which holds {}", model_path, path));
+}
+
 Trainer::Trainer(const TrainOptions& options, std::string dump, const std::string& given)
     : options_(options),
       files_(options.model_path),
@@ -39,6 +45,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump, const std::strin
       valid_every_(Amount::parse("valid-freq", options.valid_freq)),
       save_every_(Amount::parse("save-freq", options.save_freq)),
       display_every_(Amount::parse("disp-freq", options.disp_freq)),
+      lock_(options.trains() ? lock(options.model_path) : nullptr),
       log_(options.trains() ? options.log_json : "", options.quiet) {
   log::set_quiet(options_.quiet);
   if (options_.trains()) {
@@ -66,7 +73,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump, const std::strin
           v.source_name, v.target_name);
   config.validate();
   options_.data.target_trees = config.target_trees;
-  if (config.target_trees) TreeGrammar(*target_, source_ == target_, v.target_name);  // fits
+  if (config.target_trees) trees_.emplace(*target_, source_ == target_, v.target_name);
   require(pretrained_ == nullptr || config.fits(pretrained_->transformer.config()),
           "--pretrained-model {} has another architecture than the options name: leave them out",
           options_.pretrained_model);
@@ -100,7 +107,8 @@ std::span<const float> Trainer::served_values() {
 
 void Trainer::load_data() {
   require(!options_.data.train_sets.empty(), "--train-sets is missing (see --help)");
-  if (!options_.valid_sets.empty()) validator_ = std::make_unique<Validator>(options_, source_, target_);
+  if (!options_.valid_sets.empty())
+    validator_ = std::make_unique<Validator>(options_, source_, target_, trees_ ? &*trees_ : nullptr);
   const double start = seconds_now();
   advise_on_memory("a smaller --shuffle-memory needs less", [&] {
     corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, replicas_->first().pool().size());
@@ -139,14 +147,28 @@ void Trainer::resume(const std::string& checkpoint) try {
     state_.epoch = {};
     state_.batching = batching();
   }
-  if (validator_ && state_.validation != 0 && state_.validation != validator_->fingerprint()) {
-    log::warn("{} was validated on another text or with another search: which model is best is found anew", checkpoint);
-    state_.best.clear();
-    state_.stalled.clear();
-  }
+  if (validator_) forget_other_validations(checkpoint);
   if (state_.progress.updates > 0) saved_at_ = state_.progress.updates;
 } catch (const UserError& error) {
   user_error("{} ({})", error.what(), kBeginAnew);
+}
+
+// Values on another text or by another search cannot be compared with those to come.
+void Trainer::forget_other_validations(const std::string& checkpoint) {
+  std::string names;
+  const auto known = valid_metric_names();
+  for (const auto& [metric, fingerprint] : std::exchange(state_.measured_on, {})) {
+    if (std::ranges::count(known, metric) > 0 && fingerprint == validator_->fingerprint(metric)) {
+      state_.measured_on[metric] = fingerprint;
+      continue;
+    }
+    state_.best.erase(metric);
+    state_.stalled.erase(metric);
+    names += (names.empty() ? "" : ", ") + metric;
+  }
+  if (!names.empty())
+    log::warn("{} was validated on another text or with another search: which model is best by {} is found anew",
+              checkpoint, names);
 }
 
 void Trainer::initialise() {
@@ -191,7 +213,6 @@ void Trainer::start_or_resume() {
 }
 
 void Trainer::prepare() {
-  if (validator_) state_.validation = validator_->fingerprint();
   state_.loss_scale.start(scales_loss());
   replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
   std::shared_ptr<BatchStream> stream;
@@ -335,6 +356,7 @@ void Trainer::validate() {
     const auto best = state_.best.find(metric);
     const bool better =
         best == state_.best.end() ? std::isfinite(value) : valid_metric(metric).is_better(value, best->second);
+    state_.measured_on[metric] = validator_->fingerprint(metric);
     auto& stalled = state_.stalled[metric];
     stalled = better ? 0 : stalled + 1;
     if (better) {
@@ -386,8 +408,6 @@ std::string Trainer::last_checkpoint() const {
 
 void Trainer::run() {
   stop_signal = 0;
-  const FileLock lock(files_.lock(), fmt::format("{} is being trained by another nmt-train, which holds {}",
-                                                 options_.model_path, files_.lock()));
   // Can be written: known now, not after hours.
   for (const auto& path : {files_.state(), options_.model_path}) AtomicFile{path};
   refuse_earlier_models();

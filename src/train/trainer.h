@@ -3,10 +3,13 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "decode/models.h"
+#include "decode/tree_grammar.h"
 #include "graph/runtime.h"
 #include "io/training_files.h"
 #include "nn/model.h"
@@ -33,7 +36,7 @@ namespace nmt {
 class Trainer {
  public:
   // `dump`: the options as a configuration file, stored in checkpoints; `given`: those that are given, which a
-  // training's log begins with.
+  // training's log begins with. Throws UserError where another one trains this model, before anything is written.
   Trainer(const TrainOptions& options, std::string dump, const std::string& given = "");
 
   // Trains to the end. Throws Exit with 128 + N where signal N has stopped it (saved), Error where training broke down,
@@ -51,6 +54,7 @@ class Trainer {
     TrainingProgress made;  // with it
   };
 
+  static std::unique_ptr<FileLock> lock(const std::string& model_path);
   void train();
   Vocabularies vocabularies() const;
   void load_data();
@@ -60,6 +64,7 @@ class Trainer {
   void prepare();   // devices and batches, to go on from the model and the state
   Batch reserve();  // the workspace of the largest batch, a bound of those that may come
   void resume(const std::string& checkpoint);
+  void forget_other_validations(const std::string& checkpoint);
   uint64_t batching() const;
   std::vector<Batch> next_batches(Step& step);
   void accumulate(const std::vector<Batch>& batches, const Step& step);
@@ -89,6 +94,7 @@ class Trainer {
   std::vector<Amount> ends_;
   Amount valid_every_, save_every_, display_every_;
   std::shared_ptr<const Vocab> source_, target_;
+  std::optional<TreeGrammar> trees_;           // of a parser
   std::unique_ptr<Model> model_, pretrained_;  // pretrained_: to begin with, till then
   std::unique_ptr<Moments> moments_;
   std::unique_ptr<Replicas> replicas_;
@@ -96,6 +102,7 @@ class Trainer {
   std::shared_ptr<const Corpus> corpus_;
   std::unique_ptr<Prefetch<TrainingBatch>> batches_;
   std::unique_ptr<Validator> validator_;
+  std::unique_ptr<FileLock> lock_;  // before anything is written
   TrainLog log_;
   TrainingState state_;
   bool sound_ = true;      // the last outcome's loss and norm were numbers

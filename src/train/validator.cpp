@@ -24,9 +24,8 @@ void advised(const std::function<void()>& body) { advise_on_memory("a smaller --
 }  // namespace
 
 Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source,
-                     std::shared_ptr<const Vocab> target)
-    : options_(options), source_(std::move(source)), target_(std::move(target)) {
-  if (options_.model.target_trees) trees_.emplace(*target_, source_ == target_, options_.vocabs.back());
+                     std::shared_ptr<const Vocab> target, const TreeGrammar* trees)
+    : options_(options), source_(std::move(source)), target_(std::move(target)), trees_(trees) {
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
   if (!options_.valid_output.empty()) AtomicFile(output_path(0));  // can be written: known now, not after hours
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
@@ -34,13 +33,12 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
   for (auto& line : text_.target) line = target_->join(line);
 }
 
-uint64_t Validator::fingerprint() const {
-  const TrainOptions usual;
-  const TrainOptions& search = options_.translates() ? options_ : usual;
-  uint64_t hash = hash64(fmt::format("{} {}", search.beam_size, search.alpha));
+uint64_t Validator::fingerprint(const std::string& metric) const {
+  uint64_t hash = 0;
+  if (valid_metric(metric).translates) hash = hash64(fmt::format("{} {}", options_.beam_size, options_.alpha));
   for (const auto* side : {&text_.source, &text_.target})
     for (const auto& line : *side) hash = hash64(line, hash);
-  return std::max<uint64_t>(hash, 1);
+  return hash;
 }
 
 std::string Validator::output_path(int64_t update) const {
@@ -78,8 +76,8 @@ double Validator::cross_entropy(Runtime& runtime, Model& model, const std::funct
 std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
                                               const std::function<void()>& meanwhile) const {
   const Scorer scorer{&model.transformer, &model.parameters};
-  SearchOptions search = trees_ ? SearchOptions::parsing() : SearchOptions();
-  if (trees_) search.trees = &*trees_;
+  SearchOptions search = trees_ != nullptr ? SearchOptions::parsing() : SearchOptions();
+  search.trees = trees_;
   search.beam = options_.beam_size;
   search.alpha = options_.alpha;
   Decoder decoder(std::span(&scorer, 1), runtime, search);

@@ -3,7 +3,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +21,10 @@ namespace nmt {
 class Validator {
  public:
   // Reads the validation set. Throws UserError where it cannot be read or its files differ in their number of lines,
-  // or where the file of --valid-translation-output cannot be written. `options` lives as long as the validator.
-  Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source, std::shared_ptr<const Vocab> target);
+  // or where the file of --valid-translation-output cannot be written. trees: of a parser, else null. `options` and
+  // `trees` live as long as the validator.
+  Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source, std::shared_ptr<const Vocab> target,
+            const TreeGrammar* trees);
 
   // Takes the workspace that cross-entropy needs: whether memory suffices is known now.
   void reserve(Runtime& runtime, Model& model) const;
@@ -34,8 +35,8 @@ class Validator {
   std::map<std::string, double> measure(Runtime& runtime, Model& model, int64_t update,
                                         const std::function<void()>& meanwhile) const;
 
-  // Of the text and, where it is translated, the search; never 0: values of one fingerprint can be compared.
-  uint64_t fingerprint() const;
+  // Of the text and, for a metric of translations, the search: values of one fingerprint can be compared.
+  uint64_t fingerprint(const std::string& metric) const;
 
  private:
   double cross_entropy(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const;
@@ -44,8 +45,8 @@ class Validator {
 
   const TrainOptions& options_;
   std::shared_ptr<const Vocab> source_, target_;
-  std::optional<TreeGrammar> trees_;  // where the model is a parser
-  ParallelText text_;                 // its target joined
+  const TreeGrammar* trees_;
+  ParallelText text_;  // its target joined
 };
 
 }  // namespace nmt

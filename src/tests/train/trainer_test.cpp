@@ -440,19 +440,34 @@ TEST_CASE("a model whose loss is no number is not saved over an earlier one, nor
   CHECK(read_file(folder.state_path()) == before);
 }
 
-TEST_CASE("which model is best is found anew where validation changes, not where a search does that nothing needs") {
+TEST_CASE("which model is best by a metric is found anew where validation changes for it") {
   const TrainingFolder folder;
   TrainOptions o = folder.options();
   o.valid_sets = o.data.train_sets;
   o.valid_freq = "2u";
-  o.valid_metrics = {"cross-entropy"};
-  const bool translates = GENERATE(false, true);
-  if (translates) o.valid_output = folder / "translations";
+  o.valid_metrics = {"cross-entropy", "bleu"};
   folder.fresh(o, "2u");
-  folder.change([](nlohmann::json& state, Tensors&) { state["best"]["cross-entropy"] = 0.5; });
-  o.beam_size = 2;
+  folder.change([](nlohmann::json& state, Tensors&) { state["best"] = {{"cross-entropy", 0.5}, {"bleu", 200}}; });
+  const bool search = GENERATE(false, true);
+  const bool text = GENERATE(false, true);
+  if (search) o.beam_size = 2;
+  if (text) std::swap(o.valid_sets[0], o.valid_sets[1]);
   folder.further(o, "4u");
-  CHECK((folder.state()["best"]["cross-entropy"] == 0.5) != translates);
+  CHECK((folder.state()["best"]["cross-entropy"] == 0.5) == !text);
+  CHECK((folder.state()["best"]["bleu"] == 200) == !(text || search));
+}
+
+TEST_CASE("the best by a metric that this version does not know is forgotten") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.valid_sets = o.data.train_sets;
+  o.valid_freq = "2u";
+  folder.fresh(o, "2u");
+  folder.change([](nlohmann::json& state, Tensors&) {
+    for (const char* field : {"best", "measured-on", "stalled"}) state[field]["meteor"] = 1;
+  });
+  folder.further(o, "4u");
+  for (const char* field : {"best", "measured-on", "stalled"}) CHECK(!folder.state()[field].contains("meteor"));
 }
 
 TEST_CASE("a model whose validation gives no number is not the best, though there is none yet") {
