@@ -17,6 +17,7 @@
 #include "text/split_words.h"
 #include "text/text_reader.h"
 #include "text/vocab_trainer.h"
+#include "text/vocab_types.h"
 #include "text/words_merges.h"
 
 namespace {
@@ -89,7 +90,7 @@ void train(const VocabTraining& settings, const std::string& output, int threads
             trained.lines);
   const VocabFit fit = measure_fit(*trained.vocab, trained.words, threads_or_all(threads));
   log::info("{}", fit.text());
-  if (fit.unknown > 0 && settings.type != "words" && settings.character_coverage < 1)
+  if (fit.unknown > 0 && vocab_type(settings.type).takes("character-coverage") && settings.character_coverage < 1)
     log::warn(
         "rare characters of the text are unknown, and are lost in translation: --character-coverage 1 keeps them");
 }

@@ -13,7 +13,7 @@
 namespace nmt {
 
 inline constexpr std::string_view kFormatKey = "nmt.format";      // version of this layout
-inline constexpr std::string_view kConfigKey = "nmt.config";      // JSON object: what decoding needs to know
+inline constexpr std::string_view kConfigKey = "nmt.config";      // JSON object: what the model is, and its dropout
 inline constexpr std::string_view kTrainingKey = "nmt.training";  // configuration file: the options of the training
 inline constexpr std::string_view kProgressKey = "nmt.progress";  // JSON object: amount trained, position, best values
 inline constexpr std::string_view kHashKey = "nmt.hash";          // of a checkpoint's progress and floats

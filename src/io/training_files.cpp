@@ -52,22 +52,30 @@ std::string TrainingFiles::numbered(const std::string& kind, int64_t number) con
   return fmt::format("{}.{}{}{}", prefix_, kind, number, kSuffix);
 }
 
-std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind) const {
+// visit(path, name) for all in the prefix's folder; what the folder could not be read for.
+template <class Visit>
+std::error_code TrainingFiles::for_each_file(Visit visit) const {
   const fs::path folder = fs::path(prefix_).parent_path();
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const fs::path file = entry->path().filename();
+    visit(folder / file, file.string());
+  }
+  return failed;
+}
+
+std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind) const {
   const std::string before = fmt::format("{}.{}", fs::path(prefix_).filename().string(), kind);
   std::vector<Numbered> found;
-  std::error_code failed;
-  fs::directory_iterator entries(folder.empty() ? "." : folder, failed);
-  require(!failed, "cannot read the folder {}: {}", folder.empty() ? "." : folder.string(), failed.message());
-  for (; entries != fs::directory_iterator(); entries.increment(failed)) {
-    const std::string file = entries->path().filename().string();
-    if (file.size() <= before.size() + kSuffix.size() || !file.starts_with(before) || !file.ends_with(kSuffix))
-      continue;
+  const std::error_code failed = for_each_file([&](const fs::path& path, const std::string& file) {
+    if (file.size() <= before.size() + kSuffix.size() || !file.starts_with(before) || !file.ends_with(kSuffix)) return;
     const auto number = parse_number<int64_t>(
         std::string_view(file).substr(before.size(), file.size() - before.size() - kSuffix.size()));
-    if (number && *number >= 0) found.push_back({*number, (folder / file).string()});
-  }
-  require(!failed, "cannot read the folder {}: {}", folder.string(), failed.message());
+    if (number && *number >= 0) found.push_back({*number, path.string()});
+  });
+  const std::string folder = fs::path(prefix_).parent_path().string();
+  require(!failed, "cannot read the folder {}: {}", folder.empty() ? "." : folder, failed.message());
   std::ranges::sort(found, {}, [](const Numbered& f) { return std::tie(f.number, f.path); });
   return found;
 }
@@ -142,20 +150,16 @@ std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t ep
 
 void TrainingFiles::remove_leftovers() const {
   static const std::regex written(R"(\.(state|((iter|epoch)\d+\.|best-[a-z0-9-]+\.)?safetensors)\.tmp\.(\d{1,9}))");
-  const fs::path folder = fs::path(prefix_).parent_path();
   const std::string name = fs::path(prefix_).filename().string();
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder.empty() ? "." : folder, failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    const std::string file = entry->path().filename().string();
-    if (!file.starts_with(name)) continue;
+  for_each_file([&](const fs::path& path, const std::string& file) {
+    if (!file.starts_with(name)) return;
     const std::string rest = file.substr(name.size());
     std::smatch parts;
-    if (!std::regex_match(rest, parts, written)) continue;
+    if (!std::regex_match(rest, parts, written)) return;
     const pid_t pid = std::stoi(parts[4]);
     std::error_code ignored;
-    if (pid > 0 && (pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH))) fs::remove(entry->path(), ignored);
-  }
+    if (pid > 0 && (pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH))) fs::remove(path, ignored);
+  });
 }
 
 }  // namespace nmt

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace nmt {
@@ -42,6 +43,9 @@ class TrainingFiles {
   void remove_leftovers() const;
 
  private:
+  template <class Visit>
+  std::error_code for_each_file(Visit visit) const;
+
   std::string prefix_;  // with the folder
 };
 

@@ -62,7 +62,6 @@ class Leaves {
   Leaves(Graph& graph, Parameters& parameters, bool train) : graph_(graph), parameters_(parameters), train_(train) {}
 
   Graph& graph() { return graph_; }
-  bool train() const { return train_; }
 
   Expr operator[](const std::string& name) { return joined({name}); }
   // Matrices [n_i, k] declared one after another, as one [sum of n_i, k].

@@ -192,7 +192,7 @@ void CachedAttention::cpu(const Launch& l) const {
   const int64_t rows = qkv.shape()[0];
   const AttentionOverCache a = describe(l);
   write_key_value_caches(qkv, keys, values, l.in[3].as<int32_t>());
-  // Neighbours to a task: those of one sentence share cache rows.
+  // Up to four neighbours to a task: those of one sentence read together what they share.
   const int64_t grain = std::clamp<int64_t>(rows / (2 * l.runtime.pool().size()), 1, 4);
   l.runtime.pool().parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     cpu::attention_cached(qkv.dtype(), a, begin, end, qkv.data, keys.data, values.data, l.out[0].data);

@@ -57,8 +57,9 @@ class BatchStream {
 };
 
 // A batch that is in every respect at least as large as any of the stream's: tokens, sentences, the longest of these on
-// each side (ids are 0). With several parts, one as large as any part of these (see Batch::part): its share and a
-// quarter, as one side may have more of the tokens, and the longest sentence.
+// each side (ids are 0). With several parts, of the size of one (see Batch::part): its share and a quarter, as one side
+// may have more of the tokens, and the longest sentence. (Where target lengths are hardly those of sources, a part may
+// have more; the memory is then taken when it comes.)
 Batch largest_batch(const Corpus& corpus, const BatchLimits& limits, int64_t parts = 1);
 
 // What the log says after an epoch.

@@ -14,16 +14,6 @@
 #include "text/words_merges.h"
 
 namespace nmt {
-namespace {
-
-const VocabType& type_of(std::string_view name) {
-  const auto found = std::ranges::find(vocab_types(), name, &VocabType::name);
-  check(found != vocab_types().end(), "there is no vocabulary type {}", name);
-  return *found;
-}
-
-}  // namespace
-
 void VocabTraining::declare(Options& options) {
   std::vector<std::string> names;
   for (const auto& kind : vocab_types()) names.emplace_back(kind.name);
@@ -59,7 +49,7 @@ void VocabTraining::validate() const {
   Options given, defaults;
   own.declare(given);
   standard.declare(defaults);
-  const VocabType& kind = type_of(type);
+  const VocabType& kind = vocab_type(type);
   for (const auto& option : given.all()) {
     const auto types = types_that_take(option.name());
     require(types.empty() || kind.takes(option.name()) || option.get() == defaults.find(option.name())->get(),
@@ -127,7 +117,7 @@ TrainedVocab train_vocab(const VocabTraining& s) {
     count_words(s.merges.empty() ? line : join_bpe(line), trained.words);
     return true;
   };
-  std::string bytes = type_of(s.type).train(s, {next, trained.words});
+  std::string bytes = vocab_type(s.type).train(s, {next, trained.words});
   require(!bytes.empty(), "there is no text to learn from in {}", fmt::join(s.train_sets, ", "));
   trained.vocab = Vocab::from_bytes(std::move(bytes), "the trained vocabulary");
   return trained;

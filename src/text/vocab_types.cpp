@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "text/lowercase.h"
 #include "text/vocab_sentencepiece.h"
 #include "text/vocab_sentencepiece_trainer.h"
@@ -89,6 +90,12 @@ std::span<const VocabType> vocab_types() {
 }
 
 bool VocabType::takes(std::string_view option) const { return std::ranges::count(options, option) > 0; }
+
+const VocabType& vocab_type(std::string_view name) {
+  const auto found = std::ranges::find(vocab_types(), name, &VocabType::name);
+  check(found != vocab_types().end(), "there is no vocabulary type {}", name);
+  return *found;
+}
 
 std::string types_that_take(std::string_view option) {
   std::vector<std::string_view> names;

@@ -44,6 +44,9 @@ struct VocabType {
 // The table of all of them. A file is of the first that recognises it.
 std::span<const VocabType> vocab_types();
 
+// `name` is one of them.
+const VocabType& vocab_type(std::string_view name);
+
 // The names of the types that take this option, "a, b and c"; empty: it is one of every type.
 std::string types_that_take(std::string_view option);
 

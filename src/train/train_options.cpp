@@ -159,9 +159,13 @@ std::string TrainOptions::begun_with() const {
   return std::filesystem::exists(checkpoint, failed) ? checkpoint : pretrained_model;
 }
 
-bool TrainOptions::validates_by(bool translations) const {
-  return std::ranges::any_of(valid_metrics,
-                             [&](const auto& name) { return valid_metric(name).translates == translations; });
+bool TrainOptions::measures_cross_entropy() const {
+  return std::ranges::any_of(valid_metrics, [](const auto& name) { return !valid_metric(name).translates; });
+}
+
+bool TrainOptions::translates() const {
+  return !valid_output.empty() ||
+         std::ranges::any_of(valid_metrics, [](const auto& name) { return valid_metric(name).translates; });
 }
 
 void TrainOptions::validate() const {

@@ -57,8 +57,8 @@ struct TrainOptions {
   bool list_devices = false, dry_run = false, cost = false, dump_plan = false, profile = false;
 
   bool trains() const { return !dry_run && !dump_plan; }
-  bool validates_by(bool translations) const;  // whether a metric is of translations, or of the cross-entropy
-  bool translates() const { return validates_by(true) || !valid_output.empty(); }
+  bool measures_cross_entropy() const;  // in validations
+  bool translates() const;              // in validations
 
   // The model that this one begins with, empty for none: --pretrained-model, or where that is gone the checkpoint that
   // this one goes on from.

@@ -48,7 +48,7 @@ std::string Validator::output_path(int64_t update) const {
 }
 
 void Validator::reserve(Runtime& runtime, Model& model) const {
-  if (!options_.validates_by(false)) return;
+  if (!options_.measures_cross_entropy()) return;
   for (const Batch& b : text_.batches) {
     const PairInput input = pair_input(b);
     Graph graph(runtime, fusion_rules());
@@ -95,7 +95,7 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
 std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model, int64_t update,
                                                  const std::function<void()>& meanwhile) const {
   Measured measured;
-  if (options_.validates_by(false)) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
+  if (options_.measures_cross_entropy()) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
   if (options_.translates()) {
     measured.translations = translate(runtime, model, meanwhile);
     measured.references = text_.target;

@@ -22,8 +22,8 @@ std::span<const int32_t> seen_entries(const AttentionOverCache& a, int64_t row) 
   return {a.entry + row * a.entry_stride + length - count, static_cast<size_t>(count)};
 }
 
-// Rows from this one on that see as many keys, of which more than the first few are the same, as a sentence's
-// hypotheses do; so many at most.
+// Rows from this one on, so many at most, that see as many keys and begin with the same few, as a sentence's hypotheses
+// do.
 int64_t rows_together(const AttentionOverCache& a, int64_t row, int64_t most) {
   constexpr size_t kFew = 4;
   const auto first = seen_entries(a, row);

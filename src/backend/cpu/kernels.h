@@ -152,7 +152,8 @@ void attention(DType t, const Attention& a, int64_t item_begin, int64_t item_end
 void attention_backward(DType t, const Attention& a, int64_t item_begin, int64_t item_end, const void* q, const void* k,
                         const void* v, const float* logsumexp, const void* dout, void* dq, void* dk, void* dv);
 
-// Attention over a cache, of some rows. Those that follow one another and see the same keys read them together.
+// Attention over a cache, of some rows. Those that follow one another, four at most, read together the keys that all
+// begin with.
 void attention_cached(DType t, const AttentionOverCache& a, int64_t row_begin, int64_t row_end, const void* q,
                       const void* k_cache, const void* v_cache, void* out);
 
