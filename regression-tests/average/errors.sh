@@ -23,6 +23,8 @@ average --output ./a.safetensors b.safetensors a.safetensors
 cp a.safetensors m.iter7.safetensors
 average --output m.iter7.safetensors --last 1 --model m.safetensors
 cmp a.safetensors m.iter7.safetensors
+average --output m.safetensors --last 1 --model m.safetensors
+average --output m.state --last 1 --model m.safetensors
 rm m.iter7.safetensors
 
 echo "# weights"

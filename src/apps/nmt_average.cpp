@@ -54,9 +54,17 @@ int main(int argc, char** argv) {
       "  nmt-average --output avg.safetensors a.safetensors b.safetensors --weights 1 3");
   app.run([&] {
     options.validate();
-    const auto files =
-        options.last == 0 ? options.files : nmt::TrainingFiles(options.model).last(options.kind, options.last);
-    nmt::OptionFiles().opens(options.last == 0 ? "files" : "last", files).writes("output", options.output);
+    auto files = options.files;
+    nmt::OptionFiles named;
+    if (options.last > 0) {
+      const nmt::TrainingFiles training(options.model);
+      files = training.last(options.kind, options.last);
+      named.opens("model", options.model).opens("model", training.state());
+    }
+    named.writes("output", options.output);
+    for (const auto& file : files)
+      nmt::require(!nmt::same_file(file, options.output),
+                   "--output {} is one of the files to average: what is written needs a file of its own", file);
     nmt::average_models(files, options.weights, options.output);
     for (const auto& file : files) nmt::log::info("averaged {}", file);
     nmt::log::info("wrote the mean of {} to {}", files.size() == 1 ? "1 file" : fmt::format("{} files", files.size()),
