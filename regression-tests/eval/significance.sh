@@ -18,5 +18,6 @@ eval_ bleu --reference ref --hypothesis base near far --paired --width 2
 eval_ bleu --reference ref --hypothesis base near far --paired --width 2 | sha256sum > first
 eval_ bleu --reference ref --hypothesis base near far --paired --width 2 | sha256sum | cmp - first && echo "the same seed gives the same bits"
 eval_ bleu --reference ref --hypothesis base near --paired --width 2 --seed 1 --bootstrap-trials 200
+eval_ chrf --reference ref --hypothesis base base --paired --width 2 --bootstrap-trials 100  # a system and itself
 eval_ chrf --reference ref --confidence --bootstrap-trials 500 < near
 eval_ ter --reference ref --hypothesis base far --paired --json --bootstrap-trials 300

@@ -75,6 +75,7 @@ double paired_p_value(std::span<const double> baseline_trials, std::span<const d
   const auto count = static_cast<double>(differences.size());
   const double mean = std::accumulate(differences.begin(), differences.end(), 0.0) / count;
   const double real = std::abs(score - baseline_score);
+  if (real == 0 && mean == 0) return 1;
   const auto above = std::ranges::count_if(differences, [&](double d) { return d - mean > real; });
   return (static_cast<double>(above) + 1) / (count + 1);
 }

@@ -64,7 +64,8 @@ Score corpus_score(const Metric& metric, std::span<const std::string> hypotheses
 Score::Interval confidence_interval(std::vector<double> scores);
 
 // Paired bootstrap test (Koehn 2004, as sacreBLEU and Moses have it): the share of the trials whose difference lies
-// further above the mean difference than the two systems' real difference, (count + 1) / (trials + 1).
+// further above the mean difference than the two systems' real difference, (count + 1) / (trials + 1); 1 where neither
+// the systems nor any trials differ (sacreBLEU's is 1 / (trials + 1) then).
 double paired_p_value(std::span<const double> baseline_trials, std::span<const double> trials, double baseline_score,
                       double score);
 
