@@ -25,6 +25,7 @@ try --train-sets blank nothing --output v
 try --train-sets blank --output v --type unigram
 try --train-sets blank --output v --type wordpiece
 try --train-sets nothing --output v --type words
+try --train-sets text --output v --type words --min-count 100
 try --train-sets text --output v --size 5
 try --train-sets text --output v --size 500
 try --train-sets text --output v --size 5 --type unigram
