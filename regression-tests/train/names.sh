@@ -12,6 +12,11 @@ for model in 'a*b' 'a#b' 'a b' $'\xe9' 'a[b'; do
   "$NMT_BIN/nmt-average" --last 2 --model "in $model/$model.safetensors" --output average.safetensors 2> log || tail -n 1 log
 done
 
+echo "# a name that another training gives to a model"
+for model in m.iter4 m.epoch12 m.best-bleu-zh; do
+  train --train-sets data/train.en data/train.de --model $model.safetensors --after 2u 2> log || tail -n 1 log
+done
+
 echo "# models of a training that cannot be gone on with"
 rm 'in a b/a b.state'
 train --train-sets data/train.en data/train.de --model 'in a b/a b.safetensors' --after 2u 2> log || echo "ended with $?"

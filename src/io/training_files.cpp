@@ -48,6 +48,14 @@ std::string TrainingFiles::best(const std::string& metric) const {
   return fmt::format("{}.best-{}{}", prefix_, metric, kSuffix);
 }
 
+void TrainingFiles::refuse_numbered() const {
+  static const std::regex numbered(R"((.+)\.((iter|epoch)\d+|best-[a-z0-9-]+))");
+  std::smatch parts;
+  if (std::regex_match(prefix_, parts, numbered))
+    user_error("{0}{1} is named as a model of the training {2}{1}, which may remove it: give it another name", prefix_,
+               kSuffix, parts[1].str());
+}
+
 std::string TrainingFiles::numbered(const std::string& kind, int64_t number) const {
   return fmt::format("{}.{}{}{}", prefix_, kind, number, kSuffix);
 }

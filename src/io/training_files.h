@@ -20,6 +20,10 @@ class TrainingFiles {
   // Throws UserError for a model whose name does not end in .safetensors, or has nothing before it.
   explicit TrainingFiles(const std::string& model);
 
+  // Throws UserError for a model that another training would take for one of its own: PREFIX.iterN, PREFIX.best-bleu
+  // ...
+  void refuse_numbered() const;
+
   std::string state() const { return prefix_ + ".state"; }  // what a run goes on from
   std::string lock() const { return prefix_ + ".lock"; }    // which a run holds
   std::string best(const std::string& metric) const;
