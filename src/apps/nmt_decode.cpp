@@ -42,7 +42,9 @@ struct DecodeOptions {
     o.add("shortlist", shortlist, "Look only for translations that this file of `nmt-vocab shortlist` names: faster");
     o.group("Input and output");
     o.add("input", input, "Text to translate, a sentence a line; plain, .gz or .zst").short_name('i');
-    o.add("output", output, "File to write").short_name('o');
+    o.add("output", output,
+          "File to write, when all is translated; what is interrupted leaves its lines in FILE.part.N")
+        .short_name('o');
     o.add("n-best", search.n_best,
           "Write the best hypotheses, as many as the beam has: LINE ||| TRANSLATION ||| F0= LOG-P ||| SCORE");
     o.add("scores", scores, "Write LOG-P and SCORE before each translation, with tabs");
@@ -189,7 +191,7 @@ void decode(DecodeOptions options, Options& declared) {
   options.validate();
   log::set_quiet(options.quiet);
   const std::string input = input_name(options.input);
-  AtomicFile output(options.output);
+  AtomicFile output(options.output, true);
   std::unique_ptr<TextReader> targets;
   if (!options.score_targets.empty()) targets = std::make_unique<TextReader>(options.score_targets, OnNul::kReplace);
 

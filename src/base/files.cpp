@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/parse_number.h"
 
 namespace nmt {
@@ -47,8 +48,9 @@ std::string link_target(const std::string& path) {
   return target.string();
 }
 
-// Names of temporary files; beyond so many at a time they are not listed.
-std::array<std::atomic<const char*>, 16> temporaries;
+// Names of temporary files, and of parts; beyond so many at a time they are not listed.
+using Names = std::array<std::atomic<const char*>, 16>;
+Names temporaries, parts;
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
 // The open file that a path names; -1: none. What it leads to belongs to whoever redirected it, and may hold more than
@@ -62,22 +64,39 @@ int named_descriptor(const std::string& path) {
 }
 bool is_standard_output(const std::string& path) { return named_descriptor(path) == STDOUT_FILENO; }
 
+constexpr std::string_view kPart = " has the lines that were written before";
+
+bool is_empty(const char* path) noexcept {
+  struct stat status;
+  return ::stat(path, &status) != 0 || status.st_size == 0;
+}
+
 }  // namespace
 
-void remove_temporaries() noexcept {
+void leave_no_temporaries() noexcept {
   for (const auto& name : temporaries)
     if (const char* file = name.load()) ::unlink(file);
+  for (const auto& name : parts) {
+    const char* file = name.load();
+    if (file == nullptr) continue;
+    if (is_empty(file)) {
+      ::unlink(file);
+      continue;
+    }
+    for (const std::string_view said : {std::string_view(file), kPart, std::string_view("\n")})
+      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, said.data(), said.size());
+  }
 }
 
 void AtomicFile::list(bool there) {
   const char* const name = temporary_.c_str();
-  for (auto& place : temporaries) {
+  for (auto& place : keeps_part_ ? parts : temporaries) {
     const char* was = there ? nullptr : name;
     if (place.compare_exchange_strong(was, there ? name : nullptr)) return;
   }
 }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(std::string path, bool keeps_part) : path_(std::move(path)), keeps_part_(keeps_part) {
   require(!path_.empty(), "cannot write a file without a name");
   if (is_standard_output(path_)) {
     path_ = "-";
@@ -98,7 +117,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
     return;
   }
   target_ = link_target(path_);
-  temporary_ = fmt::format("{}.tmp.{}", target_, ::getpid());
+  temporary_ = fmt::format("{}.{}.{}", target_, keeps_part_ ? "part" : "tmp", ::getpid());
   ::unlink(temporary_.c_str());                                // of a program that had this number and was killed
   const mode_t mode = exists ? status.st_mode & 07777 : 0666;  // a secret stays one
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -110,8 +129,15 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
 AtomicFile::~AtomicFile() {
   if (descriptor_ > STDERR_FILENO) ::close(descriptor_);
   if (temporary_.empty()) return;
-  ::unlink(temporary_.c_str());
   list(false);
+  if (!keeps_part_ || is_empty(temporary_.c_str())) {
+    ::unlink(temporary_.c_str());
+    return;
+  }
+  try {
+    log::warn("{}{}", temporary_, kPart);
+  } catch (const Error&) {  // an earlier one is under way
+  }
 }
 
 void AtomicFile::write(const void* data, size_t bytes) {
@@ -134,7 +160,7 @@ void AtomicFile::flush() {
 }
 
 void AtomicFile::send() {
-  if (temporary_.empty()) flush();
+  if (temporary_.empty() || keeps_part_) flush();
 }
 
 void AtomicFile::commit() {

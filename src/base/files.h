@@ -14,12 +14,14 @@ namespace nmt {
 std::string read_file(const std::string& path, int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
 // A file that a reader sees as it was or whole, never a part of. Bytes go to PATH.tmp.PID beside it, which commit()
-// fsyncs and renames; without commit the destructor removes it. A link stays: the file that it leads to is replaced.
-// Path "-" is stdout, as is /dev/stdout; what the shell redirected (/dev/stderr, /dev/fd/N), a device or a pipe is
-// written to as it is. Throws UserError where the file cannot be created, Error where writing fails (disk full).
+// fsyncs and renames; without commit the destructor removes it, unless it keeps a part: then it is PATH.part.PID, and
+// what was sent before an error or a signal stays there, and is named. A link stays: the file that it leads to is
+// replaced. Path "-" is stdout, as is /dev/stdout; what the shell redirected (/dev/stderr, /dev/fd/N), a device or a
+// pipe is written to as it is. Throws UserError where the file cannot be created, Error where writing fails (disk
+// full).
 class AtomicFile {
  public:
-  explicit AtomicFile(std::string path);
+  explicit AtomicFile(std::string path, bool keeps_part = false);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -28,19 +30,21 @@ class AtomicFile {
   void write(std::string_view text) { write(text.data(), text.size()); }
   void write(const void* data, size_t bytes);
   bool is_terminal() const;
-  void send();    // what was written so far, to a reader who sees it before commit(): of stdout, a device or a pipe
+  void send();    // what was written so far, to who sees it before commit(): of stdout, a device, a pipe, or a part
   void commit();  // once, after the last write
 
  private:
   void flush();
-  void list(bool there);  // for remove_temporaries()
+  void list(bool there);  // for leave_no_temporaries()
 
   std::string path_, target_, temporary_, buffer_;
+  bool keeps_part_;
   int descriptor_ = -1;
 };
 
-// Removes what AtomicFiles have not committed, which a program that a signal ends would leave behind. For handlers.
-void remove_temporaries() noexcept;
+// Removes what AtomicFiles have not committed, which a program that a signal ends would leave behind, or names the
+// parts that they keep. For handlers.
+void leave_no_temporaries() noexcept;
 
 // Lines of a text file, device or pipe; splits at '\n' only and keeps '\r'. Plain, gzip or zstd, told by its first
 // bytes once a line is asked for; "-" is stdin. A last line without '\n' counts.

@@ -21,7 +21,7 @@ spdlog::logger& logger() {
     auto* made = new spdlog::logger("nmt", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern(kPattern);
     made->flush_on(spdlog::level::info);
-    made->set_error_handler([](const std::string& what) { fail("{}", what); });
+    made->set_error_handler([](const std::string&) { throw; });  // what write() says
     return made;
   }();
   return *instance;
@@ -29,13 +29,15 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void write(Level level, std::string_view message) {
+void write(Level level, std::string_view message) try {
   const std::string text = printable(message, kLongest);
   const auto lock = Progress::cleared();
   if (level == Level::kInfo)
     logger().info("{}", text);
   else
     logger().warn("warning: {}", text);
+} catch (const spdlog::spdlog_ex& error) {
+  fail("cannot write the log: {}", error.what());
 }
 
 void set_quiet(bool quiet) { logger().sinks().front()->set_level(quiet ? spdlog::level::warn : spdlog::level::info); }

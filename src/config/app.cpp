@@ -72,7 +72,7 @@ std::terminate_handler usual_terminate = nullptr;
 
 // Ends the program as it would have ended, with nothing half written left behind.
 void on_end(int signal) {
-  remove_temporaries();
+  leave_no_temporaries();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -94,7 +94,7 @@ void on_lost_pages(int signal) {
 [[noreturn]] void on_terminate() {
   static std::atomic_flag begun;
   while (begun.test_and_set()) ::pause();  // another one ends the program
-  remove_temporaries();
+  leave_no_temporaries();
   try {
     if (const auto error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {

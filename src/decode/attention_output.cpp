@@ -40,9 +40,9 @@ AttentionOutput::AttentionOutput(const AttentionOptions& options, const Scorer& 
   if (own_) own_->weights().on_packed = runtime.weights().on_packed;
   if (!options.alignment.empty()) {
     options.rule.check_model(scorer.transformer->config());
-    alignment_.emplace(options.alignment);
+    alignment_.emplace(options.alignment, true);
   }
-  if (!options.attention.empty()) attention_.emplace(options.attention);
+  if (!options.attention.empty()) attention_.emplace(options.attention, true);
 }
 
 void AttentionOutput::write(std::span<const IdPair> pairs) {
@@ -58,11 +58,15 @@ void AttentionOutput::write(std::span<const IdPair> pairs) {
 }
 
 void AttentionOutput::write(const IdPair& pair, const PairAttention& attention) {
-  if (attention_) attention_->write(attention_json(pair, attention, source_, target_, options_.decimals));
+  if (attention_) {
+    attention_->write(attention_json(pair, attention, source_, target_, options_.decimals));
+    attention_->send();
+  }
   if (!alignment_) return;
   const auto links =
       align_words(attention.cross, source_.words_of(pair.source), target_.words_of(pair.target), options_.rule);
   alignment_->write(alignment_text(links) + "\n");
+  alignment_->send();
 }
 
 void AttentionOutput::commit() {

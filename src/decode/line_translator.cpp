@@ -78,7 +78,7 @@ LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Voca
       source_(source),
       target_(target),
       limits_(limits.at_a_time(decoder.runtime().backend()->on_host(), decoder.options().beam)),
-      max_length_(limits.max_length),
+      max_length_(static_cast<int>(std::min<int64_t>(limits.max_length, decoder.longest() - 1))),
       input_(std::move(input)) {}
 
 // By all threads: a device would wait for one.
@@ -100,18 +100,18 @@ std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, const std::string&
   };
   const size_t tokens = ids.size(), kept = std::min(tokens, static_cast<size_t>(max_length_));
   if ((!whole || kept < tokens) && ++totals_.cut <= kNamed) {
-    if (whole)
+    if (whole && static_cast<int64_t>(kept) == decoder_.longest() - 1)
+      log::warn(
+          "{} has {} tokens and is cut after {}; with an end token, the model has learned no more positions "
+          "(--transformer-max-positions)",
+          place(), tokens, kept);
+    else if (whole)
       log::warn("{} has {} tokens and is cut after {}; nmt-decode --max-length {} takes all of it", place(), tokens,
                 kept, tokens);
     else
       log::warn("{} is longer than {} KiB and is cut after {} tokens", place(), Vocab::kLongestLine >> 10, kept);
   }
   ids.resize(kept);
-  if (static_cast<int64_t>(kept) >= decoder_.longest())
-    user_error(
-        "{} has {} tokens and an end token, but the model has learned only {} positions "
-        "(--transformer-max-positions); nmt-decode --max-length {} cuts such lines",
-        place(), kept, decoder_.longest(), decoder_.longest() - 1);
   return std::move(ids);
 }
 
@@ -170,8 +170,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
   for (const size_t i : by_falling_length(ids)) {
     int32_t count = 0;
     if (decoder_.options().trees != nullptr) {
-      const auto most = std::min<int64_t>(max_length_, decoder_.longest() - 1);
-      count = static_cast<int32_t>(std::min<int64_t>(std::ssize(split_words(lines[i])), most));
+      count = static_cast<int32_t>(std::min<int64_t>(std::ssize(split_words(lines[i])), max_length_));
     }
     if (ids[i].empty() && count == 0) {
       results.put(i, nothing);

@@ -67,8 +67,7 @@ class LineTranslator {
   // throws it with what needs less.
   void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens, int threads = 1);
   std::vector<Vocab::LineIds> encode(const Vocab& vocab, std::span<const std::string> lines) const;
-  // What the limits leave of the number-th of the lines at hand of a file, with a warning where it is less; UserError
-  // where the model knows no such positions.
+  // What the limits leave of the number-th of the lines at hand of a file, with a warning where it is less.
   std::vector<int32_t> cut(Vocab::LineIds line, const std::string& file, size_t number, const char* side);
   Translation translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const;
   class InOrder;
@@ -76,7 +75,7 @@ class LineTranslator {
   Decoder& decoder_;
   const Vocab &source_, &target_;
   SearchLimits limits_;
-  int max_length_;
+  int max_length_;  // at most what the model has positions for
   std::string input_;
   Totals totals_;
 };
