@@ -105,6 +105,28 @@ struct DecodeOptions {
         .writes("attention", attention.attention)
         .writes("alignment", attention.alignment);
   }
+
+  // Of parsers, or of translation models of this name: what is not given (a parser's search has section 6.3's numbers),
+  // and what then does nothing.
+  void settle(Options& declared, bool parsers, const std::string& models) {
+    const auto given = [&](const char* name) { return declared.find(name)->given(); };
+    if (parsers) {
+      const SearchOptions parsing = SearchOptions::parsing();
+      if (!given("beam-size")) search.beam = parsing.beam;
+      if (!given("alpha")) search.alpha = parsing.alpha;
+      if (!given("max-length-extra")) search.max_extra = parsing.max_extra;
+    }
+    if (search.sampling > 0 && !given("beam-size")) search.beam = 1;
+    require(!parsers || shortlist.empty(), "--shortlist is for translation; {} is a parser, whose tokens are few",
+            models);
+    require(!parsers || free_trees || !forbid_unk,
+            "--forbid-unk: the trees of a parser, {}, have no unknown token; leave it out", models);
+    require(!free_trees || !given("trees"), "--free-trees writes tokens: leave out --trees");
+    require(score_targets.empty() || !given("trees"),
+            "--score-targets takes a parser's tokens and writes no trees: leave out --trees");
+    for (const char* name : {"trees", "free-trees"})
+      require(parsers || !given(name), "--{} is for parsers; {} was not trained with --target-trees", name, models);
+  }
 };
 
 // A tree over the words of its line; those that were cut from it join the last constituent.
@@ -156,30 +178,6 @@ std::vector<std::string> next_targets(TextReader& reader, std::span<const std::s
   return targets;
 }
 
-// A parser's grammar, none for other models. Its search has section 6.3's numbers where none are given.
-std::optional<TreeGrammar> grammar_of(const Models& models, const Vocabularies& vocabularies, DecodeOptions& options,
-                                      Options& declared) {
-  const auto given = [&](const char* name) { return declared.find(name)->given(); };
-  std::optional<TreeGrammar> trees;
-  if (models.are_parsers()) {
-    trees.emplace(*vocabularies.target, vocabularies.source == vocabularies.target, vocabularies.target_name);
-    const SearchOptions parsing = SearchOptions::parsing();
-    if (!given("beam-size")) options.search.beam = parsing.beam;
-    if (!given("alpha")) options.search.alpha = parsing.alpha;
-    if (!given("max-length-extra")) options.search.max_extra = parsing.max_extra;
-    require(options.shortlist.empty(), "--shortlist is for translation; {} is a parser, whose tokens are few",
-            models.name());
-  }
-  require(!trees || options.free_trees || !options.forbid_unk,
-          "--forbid-unk: the trees of a parser, {}, have no unknown token; leave it out", models.name());
-  require(!options.free_trees || !given("trees"), "--free-trees writes tokens: leave out --trees");
-  require(options.score_targets.empty() || !given("trees"),
-          "--score-targets takes a parser's tokens and writes no trees: leave out --trees");
-  for (const char* name : {"trees", "free-trees"})
-    require(trees || !given(name), "--{} is for parsers; {} was not trained with --target-trees", name, models.name());
-  return trees;
-}
-
 void report(const LineTranslator::Totals& totals, const char* done, const std::string& input, double seconds) {
   if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} cuts in all", input, totals.cut);
   log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s", done,
@@ -203,8 +201,10 @@ void decode(DecodeOptions options, Options& declared) {
   Models models(options.ensemble.empty() ? std::vector{options.model} : options.ensemble, options.weights);
   const std::vector<Scorer> scorers = models.load(backends.front());
   const Vocabularies vocabularies = models.vocabularies(options.vocabs);
-  const auto trees = grammar_of(models, vocabularies, options, declared);
-  if (options.search.sampling > 0 && !declared.find("beam-size")->given()) options.search.beam = 1;
+  options.settle(declared, models.are_parsers(), models.name());
+  std::optional<TreeGrammar> trees;
+  if (models.are_parsers())
+    trees.emplace(*vocabularies.target, vocabularies.source == vocabularies.target, vocabularies.target_name);
   if (trees && !options.free_trees) options.search.trees = &*trees;
   if (options.forbid_unk) options.search.forbidden = vocabularies.target->unk_id();
   std::optional<Shortlist> shortlist;
