@@ -25,6 +25,7 @@ average --output m.iter7.safetensors --last 1 --model m.safetensors
 cmp a.safetensors m.iter7.safetensors
 average --output m.safetensors --last 1 --model m.safetensors
 average --output m.state --last 1 --model m.safetensors
+average --output ./m.iter9.safetensors --last 1 --model m.safetensors
 rm m.iter7.safetensors
 
 echo "# weights"

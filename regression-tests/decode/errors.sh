@@ -1,4 +1,4 @@
-# What a user can do wrong: one line, exit code 2, and no output.
+# What a user can do wrong: one line, exit code 2, and no output but the lines before.
 . "$NMT_ROOT/regression-tests/python.bash" numpy
 make() { "$python" "$NMT_ROOT/regression-tests/decode/make_model.py" "$@"; }
 decode() {
@@ -116,8 +116,10 @@ make positions.safetensors transformer-train-position-embeddings=true transforme
 printf 'w2 w3 w4\nw2 w3 w4 w5\n' > four
 decode --model positions.safetensors --input four --output cut
 tail -n 1 four > given
-decode --model positions.safetensors --input text --score-targets given --output cut
-decode --model positions.safetensors --input four --max-length 3 > cut; tail -n 1 cut
+decode --model positions.safetensors --input text --score-targets given --output scored
+cut -d ' ' -f 1-3 given > shorter
+decode --model positions.safetensors --input text --score-targets shorter | head -n 1 | cmp - scored
+"$NMT_BIN/nmt-decode" --quiet --model positions.safetensors --input four --max-length 3 2> /dev/null | cmp - cut
 # Translations that end with the positions have attention, too.
 "$NMT_BIN/nmt-decode" --quiet --model positions.safetensors --input four --max-length 3 --beam-size 1 --output kept \
   --alignment links --attention weights

@@ -76,21 +76,22 @@ ls unfinished* 2> /dev/null || echo "nothing is left"
 
 echo "# what is interrupted, or fails, leaves its lines"
 mkfifo more
-"$NMT_BIN/nmt-decode" --model model.safetensors --quiet --output begun < more 2> log &
+"$NMT_BIN/nmt-decode" --model model.safetensors --quiet --output begun --alignment linked < more 2> log &
 pid=$!
 exec {more}> more
 echo "w7 w8" >&$more
-until [ -s begun.part.$pid ]; do sleep 0.01; done
+until [ -s begun.part.$pid ] && [ -s linked.part.$pid ]; do sleep 0.01; done
 kill -TERM $pid
 code=0
 wait $pid 2> /dev/null || code=$?
 exec {more}>&-
 echo "exit code $code"
 sed "s/$pid/N/" log
+wc -l < linked.part.$pid
 echo "w7 w8" | "$NMT_BIN/nmt-decode" --model model.safetensors --quiet | cmp - begun.part.$pid && ls begun* | sed "s/$pid/N/"
 printf 'w7 w8\nw3\n' > two
 echo "w7" > one
-"$NMT_BIN/nmt-decode" --model model.safetensors --input two --maxi-batch 1 --score-targets one --output scored 2>&1 | sed 's/part\.[0-9]*/part.N/; s/^\[.*\] //'
+"$NMT_BIN/nmt-decode" --quiet --model model.safetensors --input two --maxi-batch 1 --score-targets one --output scored 2>&1 | sed 's/part\.[0-9]*/part.N/; s/^\[.*\] //'
 wc -l scored* | sed 's/part\.[0-9]*/part.N/'
 
 echo "# with the configuration that is dumped"

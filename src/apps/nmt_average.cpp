@@ -55,13 +55,14 @@ int main(int argc, char** argv) {
   app.run([&] {
     options.validate();
     auto files = options.files;
-    nmt::OptionFiles named;
     if (options.last > 0) {
       const nmt::TrainingFiles training(options.model);
       files = training.last(options.kind, options.last);
-      named.opens("model", options.model).opens("model", training.state());
+      nmt::require(!training.owns(options.output),
+                   "--output {} is named as a file of the training {}: give another name", options.output,
+                   options.model);
     }
-    named.writes("output", options.output);
+    nmt::OptionFiles().writes("output", options.output);
     for (const auto& file : files)
       nmt::require(!nmt::same_file(file, options.output),
                    "--output {} is one of the files to average: what is written needs a file of its own", file);

@@ -189,7 +189,7 @@ void decode(DecodeOptions options, Options& declared) {
   options.validate();
   log::set_quiet(options.quiet);
   const std::string input = input_name(options.input);
-  AtomicFile output(options.output, true);
+  AtomicFile output(options.output, AtomicFile::Unfinished::kKept);
   std::unique_ptr<TextReader> targets;
   if (!options.score_targets.empty()) targets = std::make_unique<TextReader>(options.score_targets, OnNul::kReplace);
 

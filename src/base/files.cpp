@@ -3,11 +3,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +73,16 @@ bool is_empty(const char* path) noexcept {
   return ::stat(path, &status) != 0 || status.st_size == 0;
 }
 
+// To standard error, in a line of its own, if somebody reads that: for handlers.
+void name_part(std::string_view file) noexcept {
+  std::signal(SIGPIPE, SIG_IGN);
+  pollfd error{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&error, 1, 0) != 1) return;
+  const std::string_view above = ::isatty(STDERR_FILENO) == 1 ? "\n" : "";  // of a progress bar
+  for (const std::string_view said : {above, file, kPart, std::string_view("\n")})
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, said.data(), said.size());
+}
+
 }  // namespace
 
 void leave_no_temporaries() noexcept {
@@ -79,24 +91,22 @@ void leave_no_temporaries() noexcept {
   for (const auto& name : parts) {
     const char* file = name.load();
     if (file == nullptr) continue;
-    if (is_empty(file)) {
+    if (is_empty(file))
       ::unlink(file);
-      continue;
-    }
-    for (const std::string_view said : {std::string_view(file), kPart, std::string_view("\n")})
-      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, said.data(), said.size());
+    else
+      name_part(file);
   }
 }
 
 void AtomicFile::list(bool there) {
   const char* const name = temporary_.c_str();
-  for (auto& place : keeps_part_ ? parts : temporaries) {
+  for (auto& place : unfinished_ == Unfinished::kKept ? parts : temporaries) {
     const char* was = there ? nullptr : name;
     if (place.compare_exchange_strong(was, there ? name : nullptr)) return;
   }
 }
 
-AtomicFile::AtomicFile(std::string path, bool keeps_part) : path_(std::move(path)), keeps_part_(keeps_part) {
+AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::move(path)), unfinished_(unfinished) {
   require(!path_.empty(), "cannot write a file without a name");
   if (is_standard_output(path_)) {
     path_ = "-";
@@ -117,10 +127,22 @@ AtomicFile::AtomicFile(std::string path, bool keeps_part) : path_(std::move(path
     return;
   }
   target_ = link_target(path_);
-  temporary_ = fmt::format("{}.{}.{}", target_, keeps_part_ ? "part" : "tmp", ::getpid());
-  ::unlink(temporary_.c_str());                                // of a program that had this number and was killed
   const mode_t mode = exists ? status.st_mode & 07777 : 0666;  // a secret stays one
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  const auto create = [&](std::string name) {
+    temporary_ = std::move(name);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    return descriptor_ >= 0 || errno != EEXIST;
+  };
+  // Its name may be there: of a program that had this number and was killed.
+  if (unfinished_ == Unfinished::kKept) {
+    const std::string part = fmt::format("{}.part.{}", target_, ::getpid());
+    bool done = create(part);
+    for (int i = 1; !done && i < 1000; ++i) done = create(fmt::format("{}.{}", part, i));
+  } else {
+    const std::string name = fmt::format("{}.tmp.{}", target_, ::getpid());
+    ::unlink(name.c_str());
+    create(name);
+  }
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
   list(true);
   if (exists) ::fchmod(descriptor_, mode);  // without the umask
@@ -129,14 +151,13 @@ AtomicFile::AtomicFile(std::string path, bool keeps_part) : path_(std::move(path
 AtomicFile::~AtomicFile() {
   if (descriptor_ > STDERR_FILENO) ::close(descriptor_);
   if (temporary_.empty()) return;
+  const bool kept = unfinished_ == Unfinished::kKept && !is_empty(temporary_.c_str());
+  if (!kept) ::unlink(temporary_.c_str());
   list(false);
-  if (!keeps_part_ || is_empty(temporary_.c_str())) {
-    ::unlink(temporary_.c_str());
-    return;
-  }
+  if (!kept) return;
   try {
     log::warn("{}{}", temporary_, kPart);
-  } catch (const Error&) {  // an earlier one is under way
+  } catch (...) {  // an earlier error is under way
   }
 }
 
@@ -160,7 +181,7 @@ void AtomicFile::flush() {
 }
 
 void AtomicFile::send() {
-  if (temporary_.empty() || keeps_part_) flush();
+  if (temporary_.empty() || unfinished_ == Unfinished::kKept) flush();
 }
 
 void AtomicFile::commit() {

@@ -14,14 +14,15 @@ namespace nmt {
 std::string read_file(const std::string& path, int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
 // A file that a reader sees as it was or whole, never a part of. Bytes go to PATH.tmp.PID beside it, which commit()
-// fsyncs and renames; without commit the destructor removes it, unless it keeps a part: then it is PATH.part.PID, and
-// what was sent before an error or a signal stays there, and is named. A link stays: the file that it leads to is
-// replaced. Path "-" is stdout, as is /dev/stdout; what the shell redirected (/dev/stderr, /dev/fd/N), a device or a
-// pipe is written to as it is. Throws UserError where the file cannot be created, Error where writing fails (disk
-// full).
+// fsyncs and renames; without commit the destructor removes it. One whose unfinished file is kept writes to
+// PATH.part.PID (or .part.PID.N: no other is replaced), where what was sent before an error or a signal stays, and is
+// named. A link stays: the file that it leads to is replaced. Path "-" is stdout, as is /dev/stdout; what the shell
+// redirected (/dev/stderr, /dev/fd/N), a device or a pipe is written to as it is. Throws UserError where the file
+// cannot be created, Error where writing fails (disk full).
 class AtomicFile {
  public:
-  explicit AtomicFile(std::string path, bool keeps_part = false);
+  enum class Unfinished { kRemoved, kKept };
+  explicit AtomicFile(std::string path, Unfinished unfinished = Unfinished::kRemoved);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -38,7 +39,7 @@ class AtomicFile {
   void list(bool there);  // for leave_no_temporaries()
 
   std::string path_, target_, temporary_, buffer_;
-  bool keeps_part_;
+  Unfinished unfinished_;
   int descriptor_ = -1;
 };
 

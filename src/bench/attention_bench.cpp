@@ -89,7 +89,8 @@ void BM_AttentionCached(benchmark::State& state, DType t, bool sharing) {
     cpu::attention_cached(t, a, 0, rows, q.data(), cache.data(), cache.data() + cache.size() / 2, out.data());
     benchmark::ClobberMemory();
   }
-  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(cache.size()));
+  const int64_t read = rows * length - std::max<int64_t>(shared, 0) * (rows - rows / 4);
+  state.SetBytesProcessed(state.iterations() * read * 2 * width * static_cast<int64_t>(size_of(t)));
 }
 
 // A step of decoding: of each sentence four hypotheses attend to its source.

@@ -70,7 +70,7 @@ void take_standard_descriptors() {
 const char* program = "";  // its name
 std::terminate_handler usual_terminate = nullptr;
 
-// Ends the program as it would have ended, with nothing half written left behind.
+// Ends the program as it would have ended, with nothing half written left behind but what is meant to be.
 void on_end(int signal) {
   leave_no_temporaries();
   std::signal(signal, SIG_DFL);

@@ -75,6 +75,7 @@ void Decoder::translate(std::span<const std::vector<int32_t>> sources, const Sea
                         const SearchDone& done, std::span<const int32_t> words) {
   in_memory([&] {
     if (translates_apart(sources.size(), limits)) return translate_apart(sources, limits, done, words);
+    for (const auto& worker : apart_) worker->search.release();
     SearchLimits of_all = limits;
     if (runtime_.backend()->on_host()) of_all.tokens *= runtime_.pool().size();  // more rows share the weights' reading
     SourceQueue queue(sources, words);

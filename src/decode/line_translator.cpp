@@ -106,8 +106,9 @@ std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, const std::string&
           "(--transformer-max-positions)",
           place(), tokens, kept);
     else if (whole)
-      log::warn("{} has {} tokens and is cut after {}; nmt-decode --max-length {} takes all of it", place(), tokens,
-                kept, tokens);
+      log::warn("{} has {} tokens and is cut after {}; nmt-decode --max-length {} takes {} of it", place(), tokens,
+                kept, std::min<int64_t>(static_cast<int64_t>(tokens), decoder_.longest() - 1),
+                static_cast<int64_t>(tokens) < decoder_.longest() ? "all" : "more");
     else
       log::warn("{} is longer than {} KiB and is cut after {} tokens", place(), Vocab::kLongestLine >> 10, kept);
   }

@@ -40,10 +40,8 @@ class LineTranslator {
                  std::string input);
 
   // Calls sink(number, line, translations), in another thread, for each line as soon as it and those before it are
-  // translated; numbers go on from call to call, from 0. Lines are UTF-8; those beyond the limit, or Vocab's, are cut
-  // there, with a warning.
-  // Throws UserError for a line that is longer than Decoder::longest() then, and what Decoder::translate and the sink
-  // throw.
+  // translated; numbers go on from call to call, from 0. Lines are UTF-8; those beyond the limit, Decoder::longest() or
+  // Vocab's limit are cut there, with a warning. Throws what Decoder::translate and the sink throw.
   // meanwhile(), where given, is called whenever a line is translated, in a thread of the search; it may throw, too.
   using Sink = std::function<void(int64_t number, const std::string& line, std::span<const Translation> translations)>;
   void translate(std::span<const std::string> lines, const Sink& sink, const std::function<void()>& meanwhile = {});

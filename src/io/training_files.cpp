@@ -48,12 +48,21 @@ std::string TrainingFiles::best(const std::string& metric) const {
   return fmt::format("{}.best-{}{}", prefix_, metric, kSuffix);
 }
 
-void TrainingFiles::refuse_numbered() const {
-  static const std::regex numbered(R"((.+)\.((iter|epoch)\d+|best-[a-z0-9-]+))");
+void TrainingFiles::refuse_numbered(const std::vector<std::string>& metrics) const {
+  const std::regex numbered(fmt::format(R"((.+)\.((iter|epoch)\d+|best-({})))", fmt::join(metrics, "|")));
   std::smatch parts;
   if (std::regex_match(prefix_, parts, numbered))
     user_error("{0}{1} is named as a model of the training {2}{1}, which may remove it: give it another name", prefix_,
                kSuffix, parts[1].str());
+}
+
+bool TrainingFiles::owns(const std::string& path) const {
+  static const std::regex own(R"(\.state|(\.(iter|epoch)\d+|\.best-[a-z0-9-]+)?\.safetensors)");
+  const auto whole = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
+  const fs::path file = whole(path), prefix = whole(prefix_);
+  const std::string name = file.filename().string(), begin = prefix.filename().string();
+  return file.parent_path() == prefix.parent_path() && name.starts_with(begin) &&
+         std::regex_match(name.substr(begin.size()), own);
 }
 
 std::string TrainingFiles::numbered(const std::string& kind, int64_t number) const {

@@ -20,9 +20,10 @@ class TrainingFiles {
   // Throws UserError for a model whose name does not end in .safetensors, or has nothing before it.
   explicit TrainingFiles(const std::string& model);
 
-  // Throws UserError for a model that another training would take for one of its own: PREFIX.iterN, PREFIX.best-bleu
-  // ...
-  void refuse_numbered() const;
+  // Throws UserError for a model that another training, with these metrics, would take for one of its own.
+  void refuse_numbered(const std::vector<std::string>& metrics) const;
+  // Whether it is a file of this training by name: its model, state, a numbered model or one that is best by a metric.
+  bool owns(const std::string& path) const;
 
   std::string state() const { return prefix_ + ".state"; }  // what a run goes on from
   std::string lock() const { return prefix_ + ".lock"; }    // which a run holds

@@ -58,8 +58,6 @@ std::string train_words(const VocabTraining& s, const TrainingText& text) {
     else
       for (const auto& piece : merges.split(word)) prepared[piece] += count;
   }
-  require(std::ranges::any_of(prepared, [&](const auto& word) { return word.second >= s.min_count; }),
-          "no word of the text is there {} times: give a smaller --min-count", s.min_count);
   const bool join = s.join_bpe || !merges.empty();
   return WordsVocab::train(prepared, s.size, s.min_count,
                            {.join = join, .lowercase = s.lowercase, .merges = std::move(merges)});

@@ -91,6 +91,7 @@ std::string WordsVocab::train(const WordCounts& counts, int size, int64_t min_co
     if (static_cast<int>(words.size()) + 2 >= size || count < min_count) break;
     if (word != kUnknown && word != kEnd) words.emplace_back(std::move(word), count);
   }
+  require(!words.empty(), "no word of the text is there {} times: give a smaller --min-count", min_count);
   const auto& merges = style.merges.merges();
   std::string file = fmt::format(kHeader, words.size() + 2, merges.size(), style.join || !merges.empty(),
                                  style.lowercase, style.merges.attached());

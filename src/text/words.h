@@ -28,7 +28,7 @@ class WordsVocab : public Vocab {
   WordsVocab(std::string bytes, const std::string& name);  // throws UserError, with file and line, for a damaged file
 
   // The file of a text's vocabulary: its most frequent words (equal counts by their bytes), at most size - 2 of them,
-  // each at least min_count times there.
+  // each at least min_count times there; UserError where there is none.
   static std::string train(const WordCounts& counts, int size, int64_t min_count, const WordsStyle& style);
 
   std::string type() const override { return "words"; }

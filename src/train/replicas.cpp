@@ -70,7 +70,10 @@ void Replicas::each(const std::function<void(Replica&, size_t)>& work) {
       const std::lock_guard lock(mutex);
       if (failure) return;
       failure = std::current_exception();
-      replica.others->abort();
+      try {
+        replica.others->abort();
+      } catch (...) {  // that one comes first
+      }
     }
   };
   for (size_t rank = 0; rank < replicas_.size(); ++rank) {

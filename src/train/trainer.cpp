@@ -9,14 +9,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "config/app.h"
 #include "config/threads.h"
-#include "decode/tree_grammar.h"
 
 namespace nmt {
 namespace {
@@ -31,12 +29,6 @@ constexpr const char* kBeginAnew =
 
 }  // namespace
 
-std::unique_ptr<FileLock> Trainer::lock(const std::string& model_path) {
-  const std::string path = TrainingFiles(model_path).lock();
-  return std::make_unique<FileLock>(
-      path, fmt::format("{} is being trained by another nmt-train, which holds {}", model_path, path));
-}
-
 Trainer::Trainer(const TrainOptions& options, std::string dump, const std::string& given)
     : options_(options),
       files_(options.model_path),
@@ -45,7 +37,7 @@ Trainer::Trainer(const TrainOptions& options, std::string dump, const std::strin
       valid_every_(Amount::parse("valid-freq", options.valid_freq)),
       save_every_(Amount::parse("save-freq", options.save_freq)),
       display_every_(Amount::parse("disp-freq", options.disp_freq)),
-      lock_(options.trains() ? lock(options.model_path) : nullptr),
+      lock_(options.trains() ? lock() : nullptr),
       log_(options.trains() ? options.log_json : "", options.quiet) {
   log::set_quiet(options_.quiet);
   if (options_.trains()) {
@@ -153,18 +145,19 @@ void Trainer::resume(const std::string& checkpoint) try {
   user_error("{} ({})", error.what(), kBeginAnew);
 }
 
+std::unique_ptr<FileLock> Trainer::lock() const {
+  return std::make_unique<FileLock>(
+      files_.lock(),
+      fmt::format("{} is being trained by another nmt-train, which holds {}", options_.model_path, files_.lock()));
+}
+
 // Values on another text or by another search cannot be compared with those to come.
 void Trainer::forget_other_validations(const std::string& checkpoint) {
   std::string names;
-  const auto known = valid_metric_names();
-  for (const auto& [metric, fingerprint] : std::exchange(state_.measured_on, {})) {
-    if (std::ranges::count(known, metric) > 0 && fingerprint == validator_->fingerprint(metric)) {
-      state_.measured_on[metric] = fingerprint;
-      continue;
-    }
-    state_.best.erase(metric);
-    state_.stalled.erase(metric);
-    names += (names.empty() ? "" : ", ") + metric;
+  for (const auto& metric : options_.valid_metrics) {
+    const auto on = state_.measured_on.find(metric);
+    if (on != state_.measured_on.end() && on->second == validator_->fingerprint(metric)) continue;
+    if (state_.best.erase(metric) + state_.stalled.erase(metric) > 0) names += (names.empty() ? "" : ", ") + metric;
   }
   if (!names.empty())
     log::warn("{} was validated on another text or with another search: which model is best by {} is found anew",

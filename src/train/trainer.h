@@ -54,7 +54,7 @@ class Trainer {
     TrainingProgress made;  // with it
   };
 
-  static std::unique_ptr<FileLock> lock(const std::string& model_path);
+  std::unique_ptr<FileLock> lock() const;
   void train();
   Vocabularies vocabularies() const;
   void load_data();

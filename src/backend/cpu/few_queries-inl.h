@@ -99,7 +99,7 @@ HWY_INLINE hn::Vec<hn::Full128<float>> sums_of_lanes(VF a, VF b, VF c, VF e) {
 
 // So many heads side by side in the rows of keys and values; `queries` of each.
 struct FewQueries {
-  int64_t heads, d_k, d_v, queries = 1;
+  int64_t heads, d_k, d_v, queries;
 
   // [heads, queries] rows, all of whole vectors: scaled queries, the keys' weights, which add up to their normaliser,
   // and sums of values.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file_lock.h"
@@ -168,6 +169,28 @@ TEST_CASE("what lies where a temporary file comes is not written to") {
   CHECK(read_file(folder / "other") == "kept");
   CHECK(read_file(folder / "file") == "new");
   CHECK(!std::filesystem::is_symlink(folder / "file"));
+}
+
+TEST_CASE("what was sent to a file whose unfinished part is kept stays, and replaces no other part") {
+  const TempFolder folder;
+  const std::string path = folder / "lines", part = fmt::format("{}.part.{}", path, ::getpid());
+  const auto begin = [&](const char* sent, bool commits) {
+    AtomicFile file(path, AtomicFile::Unfinished::kKept);
+    file.write(sent);
+    file.send();
+    file.write("not sent\n");
+    if (commits) file.commit();
+  };
+  begin("", false);
+  CHECK(!std::filesystem::exists(part));
+  begin("first\n", false);
+  begin("second\n", false);
+  CHECK(read_file(part) == "first\n");
+  CHECK(read_file(part + ".1") == "second\n");
+  CHECK(!std::filesystem::exists(path));
+  begin("whole\n", true);
+  CHECK(read_file(path) == "whole\nnot sent\n");
+  CHECK(!std::filesystem::exists(part + ".2"));
 }
 
 TEST_CASE("a device is written to and not replaced") {

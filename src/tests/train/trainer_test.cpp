@@ -457,17 +457,23 @@ TEST_CASE("which model is best by a metric is found anew where validation change
   CHECK((folder.state()["best"]["bleu"] == 200) == !(text || search));
 }
 
-TEST_CASE("the best by a metric that this version does not know is forgotten") {
+TEST_CASE("the best by a metric is kept while a run measures others, and forgotten where nothing says what it is of") {
   const TrainingFolder folder;
   TrainOptions o = folder.options();
   o.valid_sets = o.data.train_sets;
   o.valid_freq = "2u";
+  o.valid_metrics = {"cross-entropy", "bleu"};
   folder.fresh(o, "2u");
-  folder.change([](nlohmann::json& state, Tensors&) {
-    for (const char* field : {"best", "measured-on", "stalled"}) state[field]["meteor"] = 1;
-  });
-  folder.further(o, "4u");
-  for (const char* field : {"best", "measured-on", "stalled"}) CHECK(!folder.state()[field].contains("meteor"));
+  folder.change([](nlohmann::json& state, Tensors&) { state["best"] = {{"cross-entropy", 0.5}, {"bleu", 200}}; });
+  TrainOptions other = o;
+  other.valid_metrics = {"cross-entropy"};
+  other.beam_size = 2;
+  folder.further(other, "4u");
+  CHECK(folder.state()["best"] == nlohmann::json({{"cross-entropy", 0.5}, {"bleu", 200}}));
+  folder.change([](nlohmann::json& state, Tensors&) { state["measured-on"].erase("bleu"); });
+  folder.further(o, "6u");
+  CHECK(folder.state()["best"]["cross-entropy"] == 0.5);
+  CHECK(folder.state()["best"]["bleu"] != 200);
 }
 
 TEST_CASE("a model whose validation gives no number is not the best, though there is none yet") {
