@@ -105,6 +105,9 @@ decode --model a.safetensors --input none.txt
 decode --model a.safetensors --output nowhere/out
 decode --model a.safetensors --output folder
 decode --model a.safetensors --output text/out
+ln -s there nowhere
+decode --model a.safetensors --output there --alignment nowhere
+rm nowhere
 ln -s loop loop
 decode --model a.safetensors --output loop/out
 decode --model a.safetensors --score-targets none.txt

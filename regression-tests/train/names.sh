@@ -17,6 +17,11 @@ for model in m.iter4 m.epoch12 m.best-bleu-zh; do
   train --train-sets data/train.en data/train.de --model $model.safetensors --after 2u 2> log || tail -n 1 log
 done
 
+for option in log log-json valid-translation-output; do
+  train --train-sets data/train.en data/train.de --valid-sets data/dev.en data/dev.de --model m.safetensors --after 2u \
+    --$option ./m.best-bleu.safetensors 2> log || tail -n 1 log
+done
+
 echo "# models of a training that cannot be gone on with"
 rm 'in a b/a b.state'
 train --train-sets data/train.en data/train.de --model 'in a b/a b.safetensors' --after 2u 2> log || echo "ended with $?"

@@ -58,9 +58,7 @@ int main(int argc, char** argv) {
     if (options.last > 0) {
       const nmt::TrainingFiles training(options.model);
       files = training.last(options.kind, options.last);
-      nmt::require(!training.owns(options.output),
-                   "--output {} is named as a file of the training {}: give another name", options.output,
-                   options.model);
+      training.refuse_own("output", options.output);
     }
     nmt::OptionFiles().writes("output", options.output);
     for (const auto& file : files)

@@ -149,9 +149,10 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
 }
 
 AtomicFile::~AtomicFile() {
+  const bool kept = unfinished_ == Unfinished::kKept && !temporary_.empty() && written_ > 0 &&
+                    ::ftruncate(descriptor_, written_) == 0;  // no half line, where a disk was full
   if (descriptor_ > STDERR_FILENO) ::close(descriptor_);
   if (temporary_.empty()) return;
-  const bool kept = unfinished_ == Unfinished::kKept && !is_empty(temporary_.c_str());
   if (!kept) ::unlink(temporary_.c_str());
   list(false);
   if (!kept) return;
@@ -177,6 +178,7 @@ void AtomicFile::flush() {
     if (written <= 0) fail("cannot write {}: {}", output_name(path_), std::strerror(errno));
     done += static_cast<size_t>(written);
   }
+  written_ += std::ssize(buffer_);
   buffer_.clear();
 }
 
@@ -225,8 +227,12 @@ bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
   if (is_standard_output(a) || is_standard_output(b)) return is_standard_output(a) == is_standard_output(b);
   if (is_no_regular_file(a)) return false;
-  const auto whole = std::filesystem::weakly_canonical(a, failed);  // empty where it cannot be looked at
-  return a == b || (!whole.empty() && whole == std::filesystem::weakly_canonical(b, failed));
+  const auto canonical = [&](const std::string& path) {  // empty where it cannot be looked at
+    const bool is_there = std::filesystem::status(path, failed).type() != std::filesystem::file_type::not_found;
+    return std::filesystem::weakly_canonical(is_there ? path : link_target(path), failed);
+  };
+  const auto whole = canonical(a);
+  return a == b || (!whole.empty() && whole == canonical(b));
 }
 
 OptionFiles& OptionFiles::reads(const std::string& option, const std::string& path) {

@@ -41,6 +41,7 @@ class AtomicFile {
   std::string path_, target_, temporary_, buffer_;
   Unfinished unfinished_;
   int descriptor_ = -1;
+  int64_t written_ = 0;  // bytes, whole
 };
 
 // Removes what AtomicFiles have not committed, which a program that a signal ends would leave behind, or names the

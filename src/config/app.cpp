@@ -212,7 +212,7 @@ int App::main(int argc, char** argv) {
     std::fputs(fmt::format("{}: error: {}\n", name_, what).c_str(), stderr);  // where there is somebody to read it
   };
   take_standard_descriptors();
-  take_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU}, on_end);
+  take_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM}, on_end);
   take_signals({SIGBUS}, on_lost_pages);
   static auto* const kept = new std::string;  // for as long as anything runs
   program = (*kept = name_).c_str();

@@ -10,14 +10,12 @@ namespace nmt {
 void AttentionOptions::declare(Options& o) {
   o.group("Attention (of the best translations, or of those of --score-targets)");
   o.add("attention", attention,
-        "Write the weights of all layers and heads to this file, as --output does: a JSON object a line "
-        "(scripts/attention "
-        "shows them)");
+        "Write the weights of all layers and heads to this file, as --output does, a JSON object a line "
+        "(scripts/attention shows them)");
   o.add("attention-decimals", decimals, "With --attention: decimals of the weights").range(1, 6);
-  o.add(
-      "alignment", alignment,
-      "Write which words belong together to this file, as --output does: 0-0 1-2 ... (SOURCE-TARGET, from 0; words as "
-      "normalised)");
+  o.add("alignment", alignment,
+        "Write which words belong together to this file, as --output does: 0-0 1-2 ... (SOURCE-TARGET, from 0; words "
+        "as normalised)");
   rule.declare(o);
 }
 

@@ -56,13 +56,14 @@ void TrainingFiles::refuse_numbered(const std::vector<std::string>& metrics) con
                kSuffix, parts[1].str());
 }
 
-bool TrainingFiles::owns(const std::string& path) const {
-  static const std::regex own(R"(\.state|(\.(iter|epoch)\d+|\.best-[a-z0-9-]+)?\.safetensors)");
+void TrainingFiles::refuse_own(const std::string& option, const std::string& path) const {
+  static const std::regex own(R"(\.state|\.lock|(\.(iter|epoch)\d+|\.best-[a-z0-9-]+)?\.safetensors)");
   const auto whole = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
   const fs::path file = whole(path), prefix = whole(prefix_);
   const std::string name = file.filename().string(), begin = prefix.filename().string();
-  return file.parent_path() == prefix.parent_path() && name.starts_with(begin) &&
-         std::regex_match(name.substr(begin.size()), own);
+  require(file.parent_path() != prefix.parent_path() || !name.starts_with(begin) ||
+              !std::regex_match(name.substr(begin.size()), own),
+          "--{} {} is named as a file of the training {}{}: give another name", option, path, prefix_, kSuffix);
 }
 
 std::string TrainingFiles::numbered(const std::string& kind, int64_t number) const {

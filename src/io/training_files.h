@@ -22,8 +22,9 @@ class TrainingFiles {
 
   // Throws UserError for a model that another training, with these metrics, would take for one of its own.
   void refuse_numbered(const std::vector<std::string>& metrics) const;
-  // Whether it is a file of this training by name: its model, state, a numbered model or one that is best by a metric.
-  bool owns(const std::string& path) const;
+  // Throws UserError for what an option names as a file of this training: its model, state, lock, a numbered model or
+  // one that is best by a metric.
+  void refuse_own(const std::string& option, const std::string& path) const;
 
   std::string state() const { return prefix_ + ".state"; }  // what a run goes on from
   std::string lock() const { return prefix_ + ".lock"; }    // which a run holds

@@ -191,7 +191,13 @@ void TrainOptions::validate() const {
           data.max_length, data.max_length + 1, model.longest());
   require(early_stopping == 0 || Amount::parse("valid-freq", valid_freq).count > 0,
           "--early-stopping needs validations on the way: --valid-freq is 0");
-  if (trains()) TrainingFiles(model_path).refuse_numbered(valid_metric_names());
+  if (trains()) {
+    const TrainingFiles own(model_path);
+    own.refuse_numbered(valid_metric_names());
+    for (const auto& [option, path] :
+         {std::pair("log", log_file), {"log-json", log_json}, {"valid-translation-output", valid_output}})
+      if (!path.empty()) own.refuse_own(option, path);
+  }
   require(exchange_precision == "f32" || devices.size() > 1,
           "--exchange-precision is for several --devices, which exchange gradients");
   require(!cost || dry_run, "--cost is told by --dry-run: give that too");

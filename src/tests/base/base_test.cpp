@@ -191,6 +191,17 @@ TEST_CASE("what was sent to a file whose unfinished part is kept stays, and repl
   begin("whole\n", true);
   CHECK(read_file(path) == "whole\nnot sent\n");
   CHECK(!std::filesystem::exists(part + ".2"));
+  {
+    const FileSizeLimit limit(100);  // in the middle of a line
+    AtomicFile file(path, AtomicFile::Unfinished::kKept);
+    const auto send = [&](const std::string& line) {
+      file.write(line);
+      file.send();
+    };
+    send("fits\n");
+    CHECK_THROWS_AS(send(std::string(200, 'n') + "\n"), Error);
+  }
+  CHECK(read_file(part + ".2") == "fits\n");
 }
 
 TEST_CASE("a device is written to and not replaced") {
