@@ -22,6 +22,9 @@ for option in log log-json valid-translation-output; do
     --$option ./m.best-bleu.safetensors 2> log || tail -n 1 log
 done
 
+ln -s loop loop
+train --train-sets data/train.en data/train.de --model m.safetensors --after 2u --log loop/log 2> log || tail -n 1 log
+
 echo "# models of a training that cannot be gone on with"
 rm 'in a b/a b.state'
 train --train-sets data/train.en data/train.de --model 'in a b/a b.safetensors' --after 2u 2> log || echo "ended with $?"

@@ -58,7 +58,11 @@ void TrainingFiles::refuse_numbered(const std::vector<std::string>& metrics) con
 
 void TrainingFiles::refuse_own(const std::string& option, const std::string& path) const {
   static const std::regex own(R"(\.state|\.lock|(\.(iter|epoch)\d+|\.best-[a-z0-9-]+)?\.safetensors)");
-  const auto whole = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
+  const auto whole = [](const std::string& file) {
+    std::error_code failed;
+    const fs::path absolute = fs::absolute(file, failed), found = fs::weakly_canonical(absolute, failed);
+    return failed ? absolute : found;  // what cannot be written is said elsewhere
+  };
   const fs::path file = whole(path), prefix = whole(prefix_);
   const std::string name = file.filename().string(), begin = prefix.filename().string();
   require(file.parent_path() != prefix.parent_path() || !name.starts_with(begin) ||
