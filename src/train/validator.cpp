@@ -31,14 +31,13 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
                              threads_or_all(options_.threads), options_.model.target_trees);
   for (auto& line : text_.target) line = target_->join(line);
+  for (const auto* side : {&text_.source, &text_.target})
+    for (const auto& line : *side) text_hash_ = hash64(line, text_hash_);
 }
 
 uint64_t Validator::fingerprint(const std::string& metric) const {
-  uint64_t hash = 0;
-  if (valid_metric(metric).translates) hash = hash64(fmt::format("{} {}", options_.beam_size, options_.alpha));
-  for (const auto* side : {&text_.source, &text_.target})
-    for (const auto& line : *side) hash = hash64(line, hash);
-  return hash;
+  if (!valid_metric(metric).translates) return text_hash_;
+  return hash64(fmt::format("{} {}", options_.beam_size, options_.alpha), text_hash_);
 }
 
 std::string Validator::output_path(int64_t update) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -47,6 +48,7 @@ class Validator {
   std::shared_ptr<const Vocab> source_, target_;
   const TreeGrammar* trees_;
   ParallelText text_;  // its target joined
+  uint64_t text_hash_ = 0;
 };
 
 }  // namespace nmt

@@ -13,7 +13,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
-
 namespace {
 
 // The cache entries of the keys that a row sees.

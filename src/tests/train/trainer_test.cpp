@@ -440,14 +440,24 @@ TEST_CASE("a model whose loss is no number is not saved over an earlier one, nor
   CHECK(read_file(folder.state_path()) == before);
 }
 
-TEST_CASE("which model is best by a metric is found anew where validation changes for it") {
-  const TrainingFolder folder;
+namespace {
+
+// The options of a training that was validated after two updates, with values as good as none will be.
+TrainOptions validated(const TrainingFolder& folder) {
   TrainOptions o = folder.options();
   o.valid_sets = o.data.train_sets;
   o.valid_freq = "2u";
   o.valid_metrics = {"cross-entropy", "bleu"};
   folder.fresh(o, "2u");
   folder.change([](nlohmann::json& state, Tensors&) { state["best"] = {{"cross-entropy", 0.5}, {"bleu", 200}}; });
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("which model is best by a metric is found anew where validation changes for it") {
+  const TrainingFolder folder;
+  TrainOptions o = validated(folder);
   const bool search = GENERATE(false, true);
   const bool text = GENERATE(false, true);
   if (search) o.beam_size = 2;
@@ -459,12 +469,7 @@ TEST_CASE("which model is best by a metric is found anew where validation change
 
 TEST_CASE("the best by a metric is kept while a run measures others, and forgotten where nothing says what it is of") {
   const TrainingFolder folder;
-  TrainOptions o = folder.options();
-  o.valid_sets = o.data.train_sets;
-  o.valid_freq = "2u";
-  o.valid_metrics = {"cross-entropy", "bleu"};
-  folder.fresh(o, "2u");
-  folder.change([](nlohmann::json& state, Tensors&) { state["best"] = {{"cross-entropy", 0.5}, {"bleu", 200}}; });
+  TrainOptions o = validated(folder);
   TrainOptions other = o;
   other.valid_metrics = {"cross-entropy"};
   other.beam_size = 2;
