@@ -156,6 +156,18 @@ class CommandLine {
     app_.body_();
   }
 
+  // Says what nobody has declared.
+  [[noreturn]] void refuse_extras() {
+    for (auto& command : commands_)
+      if (!command->cli_.remaining().empty()) command->refuse_extras();
+    const auto extras = cli_.remaining();
+    const std::string& first = extras.at(0);
+    const std::string meant =
+        first.starts_with("--") ? app_.options_.meant_by(first.substr(2, first.find('=') - 2)) : "";
+    user_error("'{}' was not expected{} (see --help)", fmt::join(extras, " "),
+               meant.empty() ? "" : fmt::format("; is --{} meant?", meant));
+  }
+
  private:
   // CLI11 takes an option that follows another one for its value.
   void require_values(const std::string& name, const std::vector<std::string>& values) const {
@@ -225,7 +237,11 @@ int App::main(int argc, char** argv) {
   try {
     with_out_of_memory([&] {
       CommandLine line(*this, cli);
-      cli.parse(guarded(argc, argv));
+      try {
+        cli.parse(guarded(argc, argv));
+      } catch (const CLI::ExtrasError&) {
+        line.refuse_extras();
+      }
       line.run();
     });
     if (std::fflush(stdout) != 0) fail("cannot write standard output");
@@ -235,9 +251,6 @@ int App::main(int argc, char** argv) {
     if (std::cout.flush()) return code;
     report("cannot write standard output");
     return 1;
-  } catch (const CLI::ExtrasError&) {
-    report(fmt::format("'{}' was not expected (see --help)", fmt::join(cli.remaining(true), " ")));
-    return 2;
   } catch (const CLI::ArgumentMismatch& error) {  // OPTION: what is wrong
     const std::string what = error.what();
     report(fmt::format("{} needs a value (see --help)", what.substr(0, what.find(':'))));

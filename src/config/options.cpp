@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <type_traits>
 
 #include <boost/program_options.hpp>
@@ -59,6 +60,21 @@ std::string shell_word(const std::string& text) {
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
+}
+
+// How many letters are to be changed, added or left out (Levenshtein 1966).
+size_t edits(const std::string& from, const std::string& to) {
+  std::vector<size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < from.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 0; j < to.size(); ++j) {
+      const size_t changed = diagonal + (from[i] == to[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
 }
 
 template <class T>
@@ -177,6 +193,17 @@ Option* Options::find(const std::string& name) {
   return it == options_.end() ? nullptr : &*it;
 }
 
+std::string Options::meant_by(const std::string& name) const {
+  std::string nearest;
+  size_t fewest = std::max<size_t>(1, (name.size() + 1) / 3) + 1;
+  for (const Option& option : options_) {
+    const size_t needed = edits(name, option.name_);
+    if (needed < fewest) nearest = option.name_;
+    fewest = std::min(fewest, needed);
+  }
+  return nearest;
+}
+
 void Options::read_config(const std::string& path) {
   namespace po = boost::program_options;
   std::ifstream file(path);
@@ -200,7 +227,11 @@ void Options::read_config(const std::string& path) {
             number);
     const auto& [key, values] = std::tie(parsed.options[0].string_key, parsed.options[0].value);
     Option* option = find(key);
-    require(option != nullptr, "{}:{}: unknown key '{}'", path, number, key);
+    if (option == nullptr) {
+      const std::string meant = meant_by(key);
+      user_error("{}:{}: unknown key '{}'{}", path, number, key,
+                 meant.empty() ? "" : fmt::format("; is '{}' meant?", meant));
+    }
     auto known = std::ranges::find(found, option, [](const auto& f) { return f.first; });
     require(known == found.end() || option->is_list(), "{}:{}: '{}' is set twice", path, number, key);
     if (known == found.end()) known = found.insert(found.end(), {option, {}});

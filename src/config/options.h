@@ -71,6 +71,8 @@ class Options {
   }
 
   Option* find(const std::string& name);  // null where there is none
+  // The name that was meant by one that there is none of, as far as can be guessed by its letters; or empty.
+  std::string meant_by(const std::string& name) const;
   const std::deque<Option>& all() const { return options_; }
   std::deque<Option>& all() { return options_; }
 

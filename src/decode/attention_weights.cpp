@@ -51,10 +51,9 @@ void read_batch(const Scorer& scorer, Runtime& runtime, std::span<const IdPair> 
                 const AttentionDone& done) {
   const PairInput input = pair_input(pairs);
   const Transformer& transformer = *scorer.transformer;
-  const float one = 1;
   Graph graph(runtime, fusion_rules());
   Leaves leaves(graph, *scorer.parameters, false);
-  transformer.loss(leaves, input, &one, 0);
+  transformer.loss(leaves, input);
   std::vector<Expr> outputs;
   const auto layers = [&](bool wanted, const char* side, const char* kind, int depth, const PackedText& queries,
                           const PackedText& keys) {

@@ -67,10 +67,9 @@ Expr SearchModel::log_probabilities(Graph& graph, const Transformer::StepRows& r
 }
 
 void SearchModel::add_scores(const PairInput& pairs, std::vector<float>& sums) {
-  const float one = 1;
   Graph graph(runtime_, fusion_rules());
   Leaves leaves(graph, parameters_, false);
-  const Expr costs = transformer_.loss(leaves, pairs, &one, 0).output(1);
+  const Expr costs = transformer_.loss(leaves, pairs).output(1);
   graph.run({costs});
   const float* cost = graph.data<float>(costs);
   for (size_t i = 0; i < sums.size(); ++i) sums[i] -= weight_ * cost[i];

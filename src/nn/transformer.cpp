@@ -197,6 +197,11 @@ Expr Transformer::loss(Leaves& p, const PairInput& batch, const float* weight, d
                        static_cast<float>(label_smoothing));
 }
 
+Expr Transformer::loss(Leaves& p, const PairInput& batch) const {
+  static constexpr float kWeight = 1;
+  return loss(p, batch, &kWeight, 0);
+}
+
 std::vector<Expr> Transformer::source_keys_values(Leaves& p, Expr encoded) const {
   std::vector<Expr> all;
   for (int i = 0; i < config_.dec_depth; ++i)

@@ -34,6 +34,8 @@ class Transformer {
   // "decoder.I.cross_attention.weights" then gives the attention weights of layer I, [heads, queries, keys] of all
   // sentences, 0 between two of them.
   Expr loss(Leaves& p, const PairInput& batch, const float* weight, double label_smoothing) const;
+  // The same without smoothing and weight: the mean cross-entropy.
+  Expr loss(Leaves& p, const PairInput& batch) const;
 
   // Decoding, one step for several rows: hypotheses of one sentence stand together.
   struct LayerCache {

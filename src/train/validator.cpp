@@ -14,9 +14,8 @@ namespace nmt {
 namespace {
 
 Expr loss(Graph& graph, Model& model, const PairInput& input) {
-  static const float weight = 1;
   Leaves leaves(graph, model.parameters, false);
-  return model.transformer.loss(leaves, input, &weight, 0);
+  return model.transformer.loss(leaves, input);
 }
 
 void advised(const std::function<void()>& body) { advise_on_memory("a smaller --valid-batch-words needs less", body); }

@@ -138,7 +138,9 @@ TEST_CASE("a user's mistakes give one line and exit code 2", "[config]") {
       {{"--output", "o", "--weights", "x"}, "--weights"},
       {{"--output", "o", "--verbose=maybe"}, "verbose"},
       {{"--output", "o", "--config", "/nonexistent/c"}, "/nonexistent/c"},
-      {{"--output", "o", "-z"}, "-z"},
+      {{"--output", "o", "-z"}, "'-z' was not expected (see"},
+      {{"--output", "o", "--cuont=7"}, "'--cuont=7' was not expected; is --count meant? (see"},
+      {{"--output", "o", "--out_put", "p"}, "; is --output meant?"},
   };
   for (const auto& [words, part] : mistakes) {
     Tool t;
@@ -291,6 +293,10 @@ TEST_CASE("subcommands have options of their own", "[config]") {
   CHECK(call({"second", "--value", "6"}, err) == 26);
   CHECK(call({"first", "second"}, err) == -2);
   CHECK(call({"second", "--value", "6", "first", "--value", "5"}, err) == -2);
+  CHECK(call({"first", "--values", "5"}, err) == -2);
+  CHECK(err == "nmt-many: error: '--values 5' was not expected; is --value meant? (see --help)\n");
+  CHECK(call({"--seeds", "first"}, err) == -2);
+  CHECK(err == "nmt-many: error: '--seeds' was not expected; is --seed meant? (see --help)\n");
   CHECK(call({"second"}, err) == -2);
   CHECK(contains(err, "--value is missing"));
   CHECK(call({}, err, false) == -2);

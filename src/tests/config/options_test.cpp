@@ -231,7 +231,7 @@ TEST_CASE("config files", "[config]") {
       write(path, text);
       return complaint_of([&] { Declared().options.read_config(path); });
     };
-    CHECK(complaint("count = 1\n\nconut = 2\n") == path + ":3: unknown key 'conut'");
+    CHECK(complaint("count = 1\n\nconut = 2\n") == path + ":3: unknown key 'conut'; is 'count' meant?");
     CHECK(complaint("count = 1\nseed = 3\ncount = 2\n") == path + ":3: 'count' is set twice");
     CHECK(complaint("count\n") == path + ":1: expected `key = value`");
     CHECK_FALSE(complaint("= 3\n").empty());

@@ -238,13 +238,12 @@ TEST_CASE("attention weights have names, and are the same with fusion or without
     INFO(title(c));
     TestModel model(c);
     const PairInput batch = random_batch(c);
-    const float one = 1;
     std::vector<float> losses[2], weights[2];
     for (const bool fusion : {false, true}) {
       Runtime runtime(2);
       Graph graph(runtime, fusion ? fusion_rules() : std::span<const FusionRule>());
       Leaves leaves(graph, model.parameters, false);
-      const Expr loss = model.transformer.loss(leaves, batch, &one, 0);
+      const Expr loss = model.transformer.loss(leaves, batch);
       std::vector<Expr> outputs;
       const auto find = [&](const char* side, int layer, const char* kind, bool there) {
         const Expr found = leaves.find(fmt::format("{}.{}.{}_attention.weights", side, layer, kind));

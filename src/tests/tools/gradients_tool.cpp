@@ -144,11 +144,10 @@ void write_gradients(const BatchOptions& o) {
 void print_log_probabilities(const BatchOptions& o) {
   const auto model = Model::load(o.model);
   const PairInput batch = read_pairs(o.pairs, model->transformer.config());
-  const float weight = 1;
   Runtime runtime(o.threads);
   Graph graph(runtime, o.fusion ? fusion_rules() : std::span<const FusionRule>());
   Leaves leaves(graph, model->parameters, false);
-  const Expr losses = model->transformer.loss(leaves, batch, &weight, 0).output(1);
+  const Expr losses = model->transformer.loss(leaves, batch).output(1);
   graph.run({losses});
   const auto& begin = batch.target.begin;
   for (size_t s = 0; s + 1 < begin.size(); ++s) {
