@@ -2,7 +2,6 @@
 . "$NMT_ROOT/regression-tests/train/tiny.bash"
 head -n 100 data/train.en > heart.en
 head -n 100 data/train.de > heart.de
-holds() { awk "BEGIN { exit !($1) }" && echo "$2" || echo "not $2: $1"; }
 last() { sed -n "s/.*\"metric\":\"$1\",\"value\":\([^,]*\),.*/\1/p" log.json | tail -n 1; }
 valid="--valid-sets heart.en heart.de --valid-metrics perplexity cross-entropy bleu chrf"
 

@@ -10,8 +10,8 @@ train --after 2u --seed 9 --model trained.safetensors 2> /dev/null
 valid="--valid-sets few.en few.de --valid-freq 4u"
 translates="$valid --valid-translation-output translations --after 60u --learn-rate 0.03"
 
-# RESULT: model (the trained one), files (their names), text (the translations), log (without times), out (standard
-# output, without times), code (of the exit).
+# RESULT: model (the tensors of the trained one), files (their names), text (the translations), log (without times and
+# the command), out (standard output, without times), code (of the exit).
 table="
 after                       | files | --save-freq 4u | --after 8u
 alpha                       | text  | $translates | --alpha 3
@@ -117,10 +117,10 @@ run() {
 
 result() {  # result RESULT FOLDER
   case $1 in
-    model) cat "$2"/model.safetensors ;;
+    model) tensors "$2"/model.safetensors ;;
     files) ls "$2" ;;
     text) cat "$2"/translations ;;
-    log) sed 's/^[^]]*] //; s/ Time .* words\/s//; s/, read in .*//' "$2/.log" ;;
+    log) sed 's/^[^]]*] //; /^nmt-train [0-9]/d; s/ Time .* words\/s//; s/, read in .*//' "$2/.log" ;;
     # Numbers with a decimal point are times and rates.
     out) sed -E 's/[0-9]+\.[0-9]+/N/g; s/ +/ /g' "$2/.out" ;;
     code) cat "$2/.code" ;;

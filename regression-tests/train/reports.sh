@@ -1,6 +1,5 @@
 # --dry-run, --dump-plan and --profile: their numbers add up.
 . "$NMT_ROOT/regression-tests/train/tiny.bash"
-holds() { awk "BEGIN { exit !($1) }" && echo "$2" || echo "not $2: $1"; }
 
 # 200 pairs in batches of 4, three batches an update, but two in the last: 17 updates an epoch. The time to the end is
 # that to the first of them.

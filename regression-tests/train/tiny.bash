@@ -13,14 +13,17 @@ start() {  # in the background, to be killed; with job control, as SIGINT is ign
   set +m
 }
 
+# holds CONDITION TEXT: prints the text, or that it is not so; the condition is of numbers, as awk's.
+holds() { awk "BEGIN { exit !($1) }" && echo "$2" || echo "not $2: $1"; }
+
+# A safetensors file without its header, JSON whose length stands before it in 8 bytes.
+tensors() { tail -c +$((9 + $(od -An -t u8 -N 8 "$1"))) "$1"; }
+
 # What a run's folder holds, by name and content. Of a .state, whose metadata know the seconds trained: the tensors.
 content() {
   (cd "$1" && for file in *; do
     case $file in
-      *.state)
-        # A safetensors file starts with the length of its JSON, in 8 bytes.
-        header=$(od -An -t u8 -N 8 "$file" | tr -d ' ')
-        echo "$file $(tail -c +$((header + 9)) "$file" | md5sum)" ;;
+      *.state) echo "$file $(tensors "$file" | md5sum)" ;;
       *) echo "$file $(md5sum < "$file")" ;;
     esac
   done)

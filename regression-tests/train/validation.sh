@@ -1,7 +1,6 @@
 # Validation measures what nmt-decode and nmt-eval do, also with a blank line, words that the vocabulary lacks, and text in
 # pieces (`@@ `), whose references are whole words.
 . "$NMT_ROOT/regression-tests/train/tiny.bash"
-holds() { awk "BEGIN { exit !($1) }" && echo "$2" || echo "not $2: $1"; }
 for side in en de; do
   head -n 30 data/train.$side | sed -E 's/([[:alpha:]]{3})([[:alpha:]]+)/\1@@ \2/g' > split.$side
 done

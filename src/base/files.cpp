@@ -150,7 +150,8 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
 
 AtomicFile::~AtomicFile() {
   const bool kept = unfinished_ == Unfinished::kKept && !temporary_.empty() && written_ > 0 &&
-                    ::ftruncate(descriptor_, written_) == 0;  // no half line, where a disk was full
+                    (descriptor_ < 0 ||                          // commit() has closed it, whole
+                     ::ftruncate(descriptor_, written_) == 0);  // no half line, where a disk was full
   if (descriptor_ > STDERR_FILENO) ::close(descriptor_);
   if (temporary_.empty()) return;
   if (!kept) ::unlink(temporary_.c_str());

@@ -56,6 +56,7 @@ struct BatchCounts {
   void add(const Batch& batch);
   // The part of a padded layout, both sides together, that would be padding: in [0, 1).
   double padded_share() const;
+  bool operator==(const BatchCounts&) const = default;
 };
 
 }  // namespace nmt

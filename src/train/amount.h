@@ -16,6 +16,7 @@ struct TrainingProgress {
   double seconds = 0;  // of training, over all runs
 
   int64_t epoch() const { return epochs + (epoch_ended ? 0 : 1); }  // that of the last update, from 1
+  bool operator==(const TrainingProgress&) const = default;
 };
 
 // "1000u" updates, "10e" epochs, "1Gt" target tokens, "10min" (also s, h) of training; K, M, G multiply; a bare number

@@ -16,6 +16,8 @@ struct TrainingSums {
   double loss = 0, seconds = 0, wait = 0;  // wait: for data, of the seconds
   int64_t tokens = 0, cost_tokens = 0;     // cost_tokens: of losses that are numbers, which `loss` adds up
   BatchCounts counts;
+
+  bool operator==(const TrainingSums&) const = default;
 };
 
 // What a run needs to go on as if it had never stopped, beside parameters and optimizer.
@@ -35,6 +37,8 @@ struct TrainingState {
   std::map<std::string, int64_t> stalled;         // validations since the best one, by metric
   TrainingSums shown;                             // since the last line of the log
   TrainingSums epoch;                             // of the epoch so far
+
+  bool operator==(const TrainingState&) const = default;
 };
 
 // One file: parameters, optimizer, state, and the options (a configuration file's text) for the reader to see. Written

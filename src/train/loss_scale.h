@@ -27,6 +27,8 @@ struct LossScale {
     updates = 0;
     return overflowed;
   }
+
+  bool operator==(const LossScale&) const = default;
 };
 
 }  // namespace nmt

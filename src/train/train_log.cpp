@@ -61,8 +61,9 @@ TrainLog::~TrainLog() {
 
 void TrainLog::json(const std::string& line) {
   if (json_ == nullptr) return;
-  std::fputs((line + "\n").c_str(), json_);
-  if (std::fflush(json_) != 0) fail("--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
+  // A long line is written by the first call alone, which then tells of errors.
+  if (std::fputs((line + "\n").c_str(), json_) < 0 || std::fflush(json_) != 0)
+    fail("--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
 }
 
 void TrainLog::update(const TrainingProgress& p, const Line& u) {

@@ -202,6 +202,13 @@ TEST_CASE("what was sent to a file whose unfinished part is kept stays, and repl
     CHECK_THROWS_AS(send(std::string(200, 'n') + "\n"), Error);
   }
   CHECK(read_file(part + ".2") == "fits\n");
+  {
+    AtomicFile file(path + "2", AtomicFile::Unfinished::kKept);
+    file.write("line\n");
+    std::filesystem::create_directory(path + "2");  // which renaming does not replace
+    CHECK_THROWS_AS(file.commit(), Error);
+  }
+  CHECK(read_file(folder / fmt::format("lines2.part.{}", ::getpid())) == "line\n");
 }
 
 TEST_CASE("a device is written to and not replaced") {
