@@ -21,6 +21,9 @@ for option in log log-json valid-translation-output; do
   train --train-sets data/train.en data/train.de --valid-sets data/dev.en data/dev.de --model m.safetensors --after 2u \
     --$option ./m.best-bleu.safetensors 2> log || tail -n 1 log
 done
+train --train-sets data/train.en data/train.de --valid-sets data/dev.en data/dev.de --model m.safetensors --after 2u \
+  --valid-translation-output 'm.iter{U}.safetensors' 2> log || tail -n 1 log
+train --model "$(printf '%060000d' 0).safetensors" --after 2u 2> log || tail -n 1 log | grep -o 'error: [a-z ]*'
 
 ln -s loop loop
 train --train-sets data/train.en data/train.de --model m.safetensors --after 2u --log loop/log 2> log || tail -n 1 log

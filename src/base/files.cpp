@@ -150,7 +150,7 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
 
 AtomicFile::~AtomicFile() {
   const bool kept = unfinished_ == Unfinished::kKept && !temporary_.empty() && written_ > 0 &&
-                    (descriptor_ < 0 ||                          // commit() has closed it, whole
+                    (descriptor_ < 0 ||                         // commit() has closed it, whole
                      ::ftruncate(descriptor_, written_) == 0);  // no half line, where a disk was full
   if (descriptor_ > STDERR_FILENO) ::close(descriptor_);
   if (temporary_.empty()) return;

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <iterator>
-#include <regex>
+#include <optional>
 #include <tuple>
 
 #include <unistd.h>
@@ -30,6 +30,35 @@ bool is_whole(const std::string& path) {
   }
 }
 
+// What stands between PREFIX. and .safetensors, of what a name has after PREFIX; empty where these are not there.
+std::string_view middle_of(std::string_view rest) {
+  if (rest.size() <= 1 + kSuffix.size() || !rest.starts_with('.') || !rest.ends_with(kSuffix)) return {};
+  return rest.substr(1, rest.size() - 1 - kSuffix.size());
+}
+
+// The number of a model of this kind; none for another one.
+std::optional<int64_t> number_of(const std::string& kind, std::string_view middle) {
+  if (!middle.starts_with(kind)) return std::nullopt;
+  const auto number = parse_number<int64_t>(middle.substr(kind.size()));
+  return number && *number >= 0 ? number : std::nullopt;
+}
+
+// The metric that a model is best by; empty for another one.
+std::string_view metric_of(std::string_view middle) {
+  constexpr std::string_view kBest = "best-";
+  return middle.starts_with(kBest) && middle.find('.') == middle.npos ? middle.substr(kBest.size()) : "";
+}
+
+bool is_numbered(std::string_view middle) {
+  return number_of(TrainingFiles::kUpdate, middle) || number_of(TrainingFiles::kEpoch, middle);
+}
+
+// Whether PREFIX and this name a file of the training.
+bool is_own(std::string_view rest) {
+  const std::string_view middle = middle_of(rest);
+  return rest == ".state" || rest == ".lock" || rest == kSuffix || is_numbered(middle) || !metric_of(middle).empty();
+}
+
 void remove(const std::string& path) {
   std::error_code failed;
   fs::remove(path, failed);
@@ -49,15 +78,15 @@ std::string TrainingFiles::best(const std::string& metric) const {
 }
 
 void TrainingFiles::refuse_numbered(const std::vector<std::string>& metrics) const {
-  const std::regex numbered(fmt::format(R"((.+)\.((iter|epoch)\d+|best-({})))", fmt::join(metrics, "|")));
-  std::smatch parts;
-  if (std::regex_match(prefix_, parts, numbered))
-    user_error("{0}{1} is named as a model of the training {2}{1}, which may remove it: give it another name", prefix_,
-               kSuffix, parts[1].str());
+  const size_t dot = prefix_.rfind('.');
+  if (dot == std::string::npos || dot == 0) return;
+  const std::string_view middle = std::string_view(prefix_).substr(dot + 1);
+  require(!is_numbered(middle) && std::ranges::find(metrics, metric_of(middle)) == metrics.end(),
+          "{0}{1} is named as a model of the training {2}{1}, which may remove it: give it another name", prefix_,
+          kSuffix, prefix_.substr(0, dot));
 }
 
 void TrainingFiles::refuse_own(const std::string& option, const std::string& path) const {
-  static const std::regex own(R"(\.state|\.lock|(\.(iter|epoch)\d+|\.best-[a-z0-9-]+)?\.safetensors)");
   const auto whole = [](const std::string& file) {
     std::error_code failed;
     const fs::path absolute = fs::absolute(file, failed), found = fs::weakly_canonical(absolute, failed);
@@ -65,8 +94,7 @@ void TrainingFiles::refuse_own(const std::string& option, const std::string& pat
   };
   const fs::path file = whole(path), prefix = whole(prefix_);
   const std::string name = file.filename().string(), begin = prefix.filename().string();
-  require(file.parent_path() != prefix.parent_path() || !name.starts_with(begin) ||
-              !std::regex_match(name.substr(begin.size()), own),
+  require(file.parent_path() != prefix.parent_path() || !name.starts_with(begin) || !is_own(name.substr(begin.size())),
           "--{} {} is named as a file of the training {}{}: give another name", option, path, prefix_, kSuffix);
 }
 
@@ -88,13 +116,12 @@ std::error_code TrainingFiles::for_each_file(Visit visit) const {
 }
 
 std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind) const {
-  const std::string before = fmt::format("{}.{}", fs::path(prefix_).filename().string(), kind);
+  const std::string name = fs::path(prefix_).filename().string();
   std::vector<Numbered> found;
   const std::error_code failed = for_each_file([&](const fs::path& path, const std::string& file) {
-    if (file.size() <= before.size() + kSuffix.size() || !file.starts_with(before) || !file.ends_with(kSuffix)) return;
-    const auto number = parse_number<int64_t>(
-        std::string_view(file).substr(before.size(), file.size() - before.size() - kSuffix.size()));
-    if (number && *number >= 0) found.push_back({*number, path.string()});
+    if (!file.starts_with(name)) return;
+    const auto number = number_of(kind, middle_of(std::string_view(file).substr(name.size())));
+    if (number) found.push_back({*number, path.string()});
   });
   const std::string folder = fs::path(prefix_).parent_path().string();
   require(!failed, "cannot read the folder {}: {}", folder.empty() ? "." : folder, failed.message());
@@ -171,16 +198,16 @@ std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t ep
 }
 
 void TrainingFiles::remove_leftovers() const {
-  static const std::regex written(R"(\.(state|((iter|epoch)\d+\.|best-[a-z0-9-]+\.)?safetensors)\.tmp\.(\d{1,9}))");
+  constexpr std::string_view kTemporary = ".tmp.";
   const std::string name = fs::path(prefix_).filename().string();
   for_each_file([&](const fs::path& path, const std::string& file) {
-    if (!file.starts_with(name)) return;
-    const std::string rest = file.substr(name.size());
-    std::smatch parts;
-    if (!std::regex_match(rest, parts, written)) return;
-    const pid_t pid = std::stoi(parts[4]);
+    const size_t end = file.rfind(kTemporary);
+    if (!file.starts_with(name) || end == std::string::npos || end < name.size()) return;
+    const std::string_view rest = file;
+    const auto pid = parse_number<pid_t>(rest.substr(end + kTemporary.size()));
+    if (!is_own(rest.substr(name.size(), end - name.size())) || !pid || *pid <= 0) return;
     std::error_code ignored;
-    if (pid > 0 && (pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH))) fs::remove(path, ignored);
+    if (*pid == ::getpid() || (::kill(*pid, 0) != 0 && errno == ESRCH)) fs::remove(path, ignored);
   });
 }
 

@@ -168,6 +168,12 @@ bool TrainOptions::translates() const {
          std::ranges::any_of(valid_metrics, [](const auto& name) { return valid_metric(name).translates; });
 }
 
+std::string TrainOptions::translations_path(int64_t update) const {
+  std::string path = valid_output;
+  for (size_t at; (at = path.find("{U}")) != std::string::npos;) path.replace(at, 3, std::to_string(update));
+  return path;
+}
+
 void TrainOptions::validate() const {
   const auto is_beta = [](double beta) { return beta >= 0 && static_cast<float>(beta) < 1; };
   require(adam.size() == 3 && is_beta(adam[0]) && is_beta(adam[1]) && adam[2] >= 1e-30 && adam[2] <= 1,
@@ -195,7 +201,7 @@ void TrainOptions::validate() const {
     const TrainingFiles own(model_path);
     own.refuse_numbered(valid_metric_names());
     for (const auto& [option, path] :
-         {std::pair("log", log_file), {"log-json", log_json}, {"valid-translation-output", valid_output}})
+         {std::pair("log", log_file), {"log-json", log_json}, {"valid-translation-output", translations_path(0)}})
       if (!path.empty()) own.refuse_own(option, path);
   }
   require(exchange_precision == "f32" || devices.size() > 1,

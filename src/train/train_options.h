@@ -59,6 +59,8 @@ struct TrainOptions {
   bool trains() const { return !dry_run && !dump_plan; }
   bool measures_cross_entropy() const;  // in validations
   bool translates() const;              // in validations
+  // Where validation after so many updates writes its translations; empty: nowhere.
+  std::string translations_path(int64_t update) const;
 
   // The model that this one begins with, empty for none: --pretrained-model, or where that is gone the checkpoint that
   // this one goes on from.

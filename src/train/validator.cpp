@@ -26,7 +26,8 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
                      std::shared_ptr<const Vocab> target, const TreeGrammar* trees)
     : options_(options), source_(std::move(source)), target_(std::move(target)), trees_(trees) {
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
-  if (!options_.valid_output.empty()) AtomicFile(output_path(0));  // can be written: known now, not after hours
+  if (!options_.valid_output.empty())
+    AtomicFile(options_.translations_path(0));  // can be written: known now, not after hours
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
                              threads_or_all(options_.threads), options_.model.target_trees);
   for (auto& line : text_.target) line = target_->join(line);
@@ -37,12 +38,6 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
 uint64_t Validator::fingerprint(const std::string& metric) const {
   if (!valid_metric(metric).translates) return text_hash_;
   return hash64(fmt::format("{} {}", options_.beam_size, options_.alpha), text_hash_);
-}
-
-std::string Validator::output_path(int64_t update) const {
-  std::string path = options_.valid_output;
-  for (size_t at; (at = path.find("{U}")) != std::string::npos;) path.replace(at, 3, std::to_string(update));
-  return path;
 }
 
 void Validator::reserve(Runtime& runtime, Model& model) const {
@@ -100,7 +95,7 @@ std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model,
     measured.sources = text_.source;
   }
   if (!options_.valid_output.empty()) {
-    AtomicFile file(output_path(update));
+    AtomicFile file(options_.translations_path(update));
     for (const auto& line : measured.translations) file.write(line + "\n");
     file.commit();
   }

@@ -42,7 +42,6 @@ class Validator {
  private:
   double cross_entropy(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const;
   std::vector<std::string> translate(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) const;
-  std::string output_path(int64_t update) const;
 
   const TrainOptions& options_;
   std::shared_ptr<const Vocab> source_, target_;
