@@ -29,6 +29,7 @@ try bleu --reference two --tokenize mteval < two
 try bleu --reference two --tokenize moses < two
 try bleu --reference two --language de < two
 try bleu --reference two --smooth-value 0.5 < two
+try bleu --reference two --smooth-method floor --smooth-value -0.5 < two
 try bleu --reference two --paired < two
 try bleu --reference two --sentence --hypothesis two two
 try bleu --reference two --sentence --confidence < two

@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
     nmt::average_models(files, options.weights, options.output);
     for (const auto& file : files) nmt::log::info("averaged {}", file);
     nmt::log::info("wrote the mean of {} to {}", files.size() == 1 ? "1 file" : fmt::format("{} files", files.size()),
-                   options.output);
+                   nmt::output_name(options.output));
   });
   return app.main(argc, argv);
 }

@@ -203,8 +203,7 @@ void decode(DecodeOptions options, Options& declared) {
   const Vocabularies vocabularies = models.vocabularies(options.vocabs);
   options.settle(declared, models.are_parsers(), models.name());
   std::optional<TreeGrammar> trees;
-  if (models.are_parsers())
-    trees.emplace(*vocabularies.target, vocabularies.source == vocabularies.target, vocabularies.target_name);
+  if (models.are_parsers()) trees.emplace(*vocabularies.target, vocabularies.shared(), vocabularies.target_name);
   if (trees && !options.free_trees) options.search.trees = &*trees;
   if (options.forbid_unk) options.search.forbidden = vocabularies.target->unk_id();
   std::optional<Shortlist> shortlist;

@@ -21,7 +21,7 @@ namespace nmt {
 
 std::string read_file(const std::string& path, int64_t max_bytes) {
   std::error_code failed;
-  require(!std::filesystem::is_directory(path, failed), "{} is a folder, not a file", path);
+  require(!std::filesystem::is_directory(path, failed), "cannot read {}: it is a folder", path);
   std::ifstream file(path, std::ios::binary);
   require(file.good(), "cannot read {}: {}", path, std::strerror(errno));
   file.seekg(0, std::ios::end);

@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <immintrin.h>
 
@@ -38,6 +39,7 @@ void ThreadPool::run(int64_t n, int64_t grain, Call call, void* body) {
   call_ = call;
   body_ = body;
   grain_ = grain;
+  failed_.store(std::numeric_limits<int64_t>::max(), std::memory_order_relaxed);
   error_ = nullptr;
   const auto threads = static_cast<int64_t>(parts_.size());
   const int64_t chunks = divide_up(n, grain);
@@ -70,13 +72,14 @@ void ThreadPool::work(size_t thread) {
     Part& part = parts_[(thread + i) % parts_.size()];
     for (;;) {
       const int64_t begin = part.next.fetch_add(grain_, std::memory_order_relaxed);
-      if (begin >= part.end) break;
+      if (begin >= part.end || begin > failed_.load(std::memory_order_relaxed)) break;
       try {
         call_(body_, begin, std::min(begin + grain_, part.end));
       } catch (...) {
         const std::lock_guard lock(mutex_);
-        if (!error_) error_ = std::current_exception();
-        for (Part& p : parts_) p.next.store(p.end, std::memory_order_relaxed);
+        if (begin > failed_.load(std::memory_order_relaxed)) break;
+        failed_.store(begin, std::memory_order_relaxed);
+        error_ = std::current_exception();
       }
     }
   }

@@ -28,7 +28,8 @@ class ThreadPool {
   // caller while it waited for them.
   double waiting() const;
 
-  // Calls body(begin, end) over [0, n) in chunks of `grain`; returns when all are done. Rethrows the first exception.
+  // Calls body(begin, end) over [0, n) in chunks of `grain`; returns when all are done. Rethrows the exception of the
+  // first chunk that throws one, whichever does so first; not all chunks behind it are done then.
   template <class Body>
   void parallel_for(int64_t n, int64_t grain, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -59,7 +60,8 @@ class ThreadPool {
   std::vector<Part> parts_;
   std::atomic<int> open_{0};
   std::atomic<uint64_t> generation_{0};
-  std::exception_ptr error_;
+  std::atomic<int64_t> failed_{0};  // where the first chunk of those that have thrown begins
+  std::exception_ptr error_;        // its
   const Clock::time_point start_ = Clock::now();
   Clock::duration caller_waited_{};
   std::atomic<Clock::duration::rep> worked_{0};  // by the workers

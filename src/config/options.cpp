@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <type_traits>
@@ -208,6 +209,8 @@ void Options::read_config(const std::string& path) {
   namespace po = boost::program_options;
   std::ifstream file(path);
   require(file.good(), "cannot read the configuration {}: {}", path, std::strerror(errno));
+  std::error_code failed;
+  require(!std::filesystem::is_directory(path, failed), "cannot read the configuration {}: it is a folder", path);
   // The library parses; it does not know line numbers, so each line is given to it alone.
   std::vector<std::pair<Option*, std::vector<std::string>>> found;
   std::string line;
@@ -246,7 +249,7 @@ void Options::read_config(const std::string& path) {
       user_error("{}:{}: {}", path, number, error.what());
     }
   }
-  require(!file.bad(), "cannot read the configuration {}: is it a folder?", path);
+  require(!file.bad(), "cannot read the configuration {}: {}", path, std::strerror(errno));
   for (auto& [option, values] : found) option->given_ = true;
   end_source();
 }

@@ -99,20 +99,27 @@ void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, con
     const std::lock_guard lock(mutex);
     done(index, std::move(best));
   };
+  const auto end_early = [&] {  // where an exception is under way
+    for (SourceQueue& q : queues) q.close();
+    const std::lock_guard lock(mutex);
+    if (!failure) failure = std::current_exception();
+  };
   const auto work = [&](Apart& worker, SourceQueue& queue) {
     worker.runtime->profile = Profile(profile.times_ops);
     try {
       worker.search.translate(queue, limits, one_by_one);
     } catch (...) {
-      for (SourceQueue& q : queues) q.close();
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
+      end_early();
     }
     worker.runtime->profile.enter("waiting");
   };
   {
     std::vector<std::jthread> workers;
-    for (size_t i = 0; i < threads; ++i) workers.emplace_back([&, i] { work(*apart_[i], queues[i]); });
+    try {
+      for (size_t i = 0; i < threads; ++i) workers.emplace_back([&, i] { work(*apart_[i], queues[i]); });
+    } catch (...) {  // too many threads run already
+      end_early();
+    }
   }
   profile.enter("waiting");
   const auto n = static_cast<double>(threads);

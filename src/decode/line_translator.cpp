@@ -228,14 +228,15 @@ void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t 
   }
   if (together == 1) {
     throw OutOfMemory(
-        fmt::format("{}, for one line alone: nmt-decode --max-length cuts lines, and a smaller beam needs less",
-                    error.what()),
+        fmt::format(
+            "{}, for one line alone: shorter lines (nmt-decode --max-length) and a smaller --beam-size need less",
+            error.what()),
         true);
   }
   limits_.sentences = together / 2;
   limits_.tokens = std::max<int64_t>(std::min(limits_.tokens, tokens / threads) / 2, 1);
-  log::warn("{}: from now on not more than {} lines, of {} tokens, are worked on together", error.what(),
-            limits_.sentences, limits_.tokens * threads);
+  log::warn("{}: from now on {} lines at most, of {} tokens, are worked on together", error.what(), limits_.sentences,
+            limits_.tokens * threads);
 }
 
 void LineTranslator::score(std::span<const std::string> lines, std::span<const std::string> targets,

@@ -14,6 +14,8 @@ namespace nmt {
 struct Vocabularies {
   std::shared_ptr<const Vocab> source, target;
   std::string source_name, target_name;  // of their files
+
+  bool shared() const { return source == target; }  // one for both sides: of equal bytes, too (Vocab::load_sides)
 };
 
 // Of these files: one for both sides, or source and target. Throws UserError as Vocab::load_sides does.

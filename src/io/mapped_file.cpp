@@ -45,7 +45,7 @@ MappedFile::MappedFile(const std::string& path) {
   if (size > 0) address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   const int reason = errno;
   ::close(descriptor);
-  require(!known || !S_ISDIR(status.st_mode), "{} is a folder, not a file", path);
+  require(!known || !S_ISDIR(status.st_mode), "cannot read {}: it is a folder", path);
   require(regular, "cannot read {}: not a regular file", path);
   if (size == 0) return;
   if (address == MAP_FAILED) fail("cannot map {} into memory: {}", path, std::strerror(reason));

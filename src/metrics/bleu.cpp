@@ -52,8 +52,7 @@ void BleuOptions::declare(Options& options) {
   options.add("lowercase", lowercase, "Ignore case");
   options.add("smooth-method", smooth_method, "What an order without matches counts")
       .choices({"exp", "floor", "add-k", "none"});
-  options.add("smooth-value", smooth_value, "Value of floor and add-k; negative: 0.1 for floor, 1 for add-k")
-      .range(-1, 1e6);
+  options.add("smooth-value", smooth_value, "Value of floor and add-k; -1: 0.1 for floor, 1 for add-k").range(-1, 1e6);
   options.add("effective-order", effective_order, "Leave out orders without n-grams (always with --sentence)");
 }
 
@@ -65,6 +64,7 @@ bool BleuOptions::splits_words() const {
 Bleu::Bleu(const BleuOptions& options) : options_(options) {
   auto& o = options_;
   require(o.language.empty() || o.tokenize == kMoses, "--language {} works with --tokenize moses only", o.language);
+  require(o.smooth_value >= 0 || o.smooth_value == -1, "--smooth-value: {} is negative", o.smooth_value);
   require(o.smooth_value < 0 || takes_value(o.smooth_method),
           "--smooth-value works with --smooth-method floor or add-k, not with {}", o.smooth_method);
   if (o.smooth_value < 0) o.smooth_value = o.smooth_method == "floor" ? kFloorDefault : kAddDefault;

@@ -13,7 +13,7 @@ struct BleuOptions {
   bool compound_split = false;        // a-b scored as a ##AT##-##AT## b
   bool lowercase = false;             // case-insensitive
   std::string smooth_method = "exp";  // exp, floor, add-k or none (Chen and Cherry 2014)
-  double smooth_value = -1;           // of floor and add-k; negative: 0.1 and 1
+  double smooth_value = -1;           // of floor and add-k; -1: 0.1 and 1
   bool effective_order = false;       // leave out the orders that the hypothesis is too short for (sentence scores)
 
   void declare(Options& options);  // of the subcommand

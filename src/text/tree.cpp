@@ -5,11 +5,12 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "text/split_words.h"
 
 namespace nmt {
 namespace {
 
-constexpr std::string_view kBlank = " \t\r\v\f\n", kBlankOrBracket = " \t\r\v\f\n()";
+constexpr std::string_view kBlankOrBracket = " \t\r\n\v\f()";
 
 // The bytes before the first malformed character.
 size_t well_formed(std::string_view text) {
@@ -65,7 +66,7 @@ void TreeParser::parse(std::string_view line, const std::string& where, std::deq
   }
 
   std::optional<size_t> begin;  // of the tree that is open
-  for (at = line.find_first_not_of(kBlank); at < line.size(); at = line.find_first_not_of(kBlank, at)) {
+  for (at = line.find_first_not_of(kAsciiSpaces); at < line.size(); at = line.find_first_not_of(kAsciiSpaces, at)) {
     if (line[at] == '(') {
       const size_t end = std::min(line.find_first_of(kBlankOrBracket, at + 1), line.size());
       const auto label = line.substr(at + 1, end - at - 1);

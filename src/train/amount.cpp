@@ -12,11 +12,11 @@ Amount Amount::parse(const std::string& option, const std::string& text) {
   double count = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
   std::string rest(end, text.data() + text.size());
-  const auto bad = [&] {
+  const auto bad = [&]() -> Amount {
     user_error("--{}: '{}' is not an amount such as 5000u (updates), 10e (epochs), 1Gt (target tokens) or 30min",
                option, text);
   };
-  if (failed != std::errc() || count < 0 || !std::isfinite(count)) bad();
+  if (failed != std::errc() || count < 0 || !std::isfinite(count)) return bad();
   if (rest == "s") return {Unit::kSeconds, count};
   if (rest == "min") return {Unit::kSeconds, count * 60};
   if (rest == "h") return {Unit::kSeconds, count * 3600};
@@ -32,8 +32,7 @@ Amount Amount::parse(const std::string& option, const std::string& text) {
   if ((rest.empty() || rest == "u") && whole) return {Unit::kUpdates, count};
   if (rest == "e" && whole) return {Unit::kEpochs, count};
   if (rest == "t") return {Unit::kTokens, count};
-  bad();
-  return {};
+  return bad();
 }
 
 std::vector<Amount> Amount::parse_list(const std::string& option, const std::string& text) {

@@ -51,35 +51,34 @@ Trainer::Trainer(const TrainOptions& options, std::string dump, const std::strin
   else if (!begun_with.empty())
     pretrained_ = Model::load(begun_with);
   options_.pretrained_model = begun_with;
-  const Vocabularies v = vocabularies();
-  source_ = v.source;
-  target_ = v.target;
+  vocabularies_ = find_vocabularies();
+  const Vocabularies& v = vocabularies_;
   ModelConfig& config = options_.model;
-  config.source_vocabulary = source_->size();
-  config.target_vocabulary = target_->size();
-  config.source_eos = source_->eos_id();
-  config.eos = target_->eos_id();
-  require(!config.tied_embeddings_all || source_ == target_,
+  config.source_vocabulary = v.source->size();
+  config.target_vocabulary = v.target->size();
+  config.source_eos = v.source->eos_id();
+  config.eos = v.target->eos_id();
+  require(!config.tied_embeddings_all || v.shared(),
           "--tied-embeddings-all needs one vocabulary for both sides, but {} and {} differ: give one, or "
           "--no-tied-embeddings-all",
           v.source_name, v.target_name);
   config.validate();
   options_.data.target_trees = config.target_trees;
-  if (config.target_trees) trees_.emplace(*target_, source_ == target_, v.target_name);
+  if (config.target_trees) trees_.emplace(*v.target, v.shared(), v.target_name);
   require(pretrained_ == nullptr || config.fits(pretrained_->transformer.config()),
           "--pretrained-model {} has another architecture than the options name: leave them out",
           options_.pretrained_model);
   model_ = std::make_unique<Model>(config);
-  model_->source_vocabulary = source_->bytes();
-  model_->target_vocabulary = target_->bytes();
-  model_->shared_vocabulary = source_ == target_;
+  model_->source_vocabulary = v.source->bytes();
+  model_->target_vocabulary = v.target->bytes();
+  model_->shared_vocabulary = v.shared();
   advise_on_memory(Replicas::kAdvice, [&] {
     replicas_ = std::make_unique<Replicas>(options_, *model_);
     moments_ = std::make_unique<Moments>(model_->parameters.size(), options_.exponential_smoothing > 0);
   });
 }
 
-Vocabularies Trainer::vocabularies() const {
+Vocabularies Trainer::find_vocabularies() const {
   const auto& files = options_.vocabs;
   if (pretrained_ != nullptr && files.empty()) return own_vocabularies(*pretrained_, options_.pretrained_model);
   require(!files.empty(), "--vocabs is missing (see --help)");
@@ -100,10 +99,12 @@ std::span<const float> Trainer::served_values() {
 void Trainer::load_data() {
   require(!options_.data.train_sets.empty(), "--train-sets is missing (see --help)");
   if (!options_.valid_sets.empty())
-    validator_ = std::make_unique<Validator>(options_, source_, target_, trees_ ? &*trees_ : nullptr);
+    validator_ =
+        std::make_unique<Validator>(options_, vocabularies_.source, vocabularies_.target, trees_ ? &*trees_ : nullptr);
   const double start = seconds_now();
   advise_on_memory("a smaller --shuffle-memory needs less", [&] {
-    corpus_ = std::make_shared<Corpus>(options_.data, source_, target_, replicas_->first().pool().size());
+    corpus_ = std::make_shared<Corpus>(options_.data, vocabularies_.source, vocabularies_.target,
+                                       replicas_->first().pool().size());
   });
   const auto& c = corpus_->counts();
   std::string skipped;

@@ -56,7 +56,7 @@ class Trainer {
 
   std::unique_ptr<FileLock> lock() const;
   void train();
-  Vocabularies vocabularies() const;
+  Vocabularies find_vocabularies() const;
   void load_data();
   void initialise();  // a new model
   void refuse_earlier_models() const;
@@ -93,7 +93,7 @@ class Trainer {
   std::string dump_;
   std::vector<Amount> ends_;
   Amount valid_every_, save_every_, display_every_;
-  std::shared_ptr<const Vocab> source_, target_;
+  Vocabularies vocabularies_;
   std::optional<TreeGrammar> trees_;           // of a parser
   std::unique_ptr<Model> model_, pretrained_;  // pretrained_: to begin with, till then
   std::unique_ptr<Moments> moments_;

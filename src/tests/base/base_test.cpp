@@ -62,7 +62,12 @@ TEST_CASE("parallel_for visits every index once and rethrows") {
       CHECK(std::count(visits.begin(), visits.end(), 1) == n);
       CHECK(in_chunks);
     }
-    CHECK_THROWS_AS(pool.parallel_for(100, 1, [](int64_t, int64_t) { fail("no"); }), Error);
+    // Of those that fail the first one, whichever does so first.
+    const auto fail_from_60 = [](int64_t i, int64_t) {
+      if (i == 60) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (i >= 60) fail("{}", i);
+    };
+    CHECK_THROWS_WITH(pool.parallel_for(100, 1, fail_from_60), "60");
   }
 }
 

@@ -80,8 +80,9 @@ TEST_CASE("lines that the host's memory does not suffice for together are worked
   CHECK_THROWS_AS(translator.translate(lines, [&](int64_t, const std::string&, auto) { fail(); }), OutOfMemory);
   CHECK(calls == fails_at + 1);
   const auto one = [&] { translator.translate(std::span(lines).first(1), take, [] { throw std::bad_alloc(); }); };
-  CHECK(testing::complaint_of<OutOfMemory>(one) ==
-        "out of memory, for one line alone: nmt-decode --max-length cuts lines, and a smaller beam needs less");
+  CHECK(
+      testing::complaint_of<OutOfMemory>(one) ==
+      "out of memory, for one line alone: shorter lines (nmt-decode --max-length) and a smaller --beam-size need less");
 }
 
 TEST_CASE("where memory suffices for no thread that works apart, all work on one line together") {
@@ -100,7 +101,7 @@ TEST_CASE("where memory suffices for no thread that works apart, all work on one
       });
   CHECK(found == expected);
   const std::string warnings = read_file(folder / "log");
-  CHECK(warnings.find("not more than 1 lines") != std::string::npos);
+  CHECK(warnings.find("1 lines at most") != std::string::npos);
   CHECK(warnings.find("from now on all threads work on one line together") != std::string::npos);
 }
 
@@ -125,7 +126,8 @@ TEST_CASE("threads for whose lines together memory did not suffice do not work a
         if (!std::exchange(failed, true)) throw std::bad_alloc();
       });
   CHECK(found == f.translate(lines, {}));
-  CHECK(read_file(folder / "log").find(fmt::format("not more than 6 lines, of {} tokens, are", tokens / 4 / 2 * 4)) !=
+  CHECK(read_file(folder / "log")
+            .find(fmt::format("from now on 6 lines at most, of {} tokens, are", tokens / 4 / 2 * 4)) !=
         std::string::npos);
 }
 
@@ -158,8 +160,8 @@ TEST_CASE("lines that a device's memory does not suffice for together are worked
   std::getline(warnings, first);
   int64_t tokens = 0;
   for (const auto& source : sources) tokens += std::ssize(source);
-  CHECK(first.ends_with(
-      fmt::format(": from now on not more than 20 lines, of {} tokens, are worked on together", tokens / 2)));
+  CHECK(
+      first.ends_with(fmt::format(": from now on 20 lines at most, of {} tokens, are worked on together", tokens / 2)));
   LineTranslator translator(decoder, *vocab, *vocab, {.sentences = 40}, "test");
   size_t scored = 0;
   translator.score(lines, lines, "given", [&](int64_t, const std::string&, auto) { ++scored; });
