@@ -74,7 +74,7 @@ class CTranslate2:
         longest = LONGEST if self.extra is None else max(map(len, sources)) + self.extra
         results = self.translator.translate_batch(
             sources, beam_size=self.beam, length_penalty=0, max_batch_size=self.source_tokens,
-            batch_type="tokens", min_decoding_length=0, max_decoding_length=longest, use_vmap=self.use_vmap)
+            batch_type="tokens", min_decoding_length=1, max_decoding_length=longest, use_vmap=self.use_vmap)
         return self.vocab.decode([result.hypotheses[0] for result in results])
 
     def finish(self):

@@ -129,3 +129,17 @@ decode --model positions.safetensors --input text --score-targets shorter | head
 wc -l < links
 wc -l < weights
 [ -w /dev/full ] && "$NMT_BIN/nmt-decode" --quiet --model a.safetensors < text 2>&1 > /dev/full || echo "ended with $?"
+
+echo "# what is allowed but hardly meant"
+{
+  echo "#nmt-words 1 words=30 merges=0 join=0 lowercase=0 attached=0"
+  printf '<unk>\n</s>\n'
+  printf 'w%d\n' 3 2 $(seq 4 29)
+} > other.vocab
+decode --model a.safetensors --vocabs other.vocab --output out
+echo "w2 Wort w3 mot" > strange
+decode --model a.safetensors --input strange --output out
+echo "ensemble = a.safetensors" > several.cfg
+echo "ensemble = b.safetensors" >> several.cfg
+decode --config several.cfg --model a.safetensors --output out
+decode --config several.cfg --weights 1 2 --output out

@@ -52,6 +52,7 @@ input               | text    | | --input targets
 max-length          | text    | | --max-length 1
 max-length-extra    | text    | | --max-length-extra 1
 maxi-batch          | calls   | --profile | --maxi-batch 3
+min-length          | text    | --model second.safetensors | --min-length 20
 mini-batch          | calls   | --profile | --mini-batch 3
 mini-batch-words    | calls   | --profile | --mini-batch-words 6
 model               | text    | | --model second.safetensors

@@ -24,10 +24,10 @@ compare() {
   echo "$model $*"
   options=("${@/#--beam/--beam-size}")
   options=("${options[@]/#--max-extra/--max-length-extra}")
-  "$NMT_BIN/nmt-decode" --model $model.safetensors --input text --n-best "${options[@]}" > ours
+  "$NMT_BIN/nmt-decode" --model $model.safetensors --input text --n-best --min-length 0 "${options[@]}" > ours
   reference decode --model $model.safetensors --source ids --n-best "$@" > theirs
   "$python" "$tests/compare.py" ours theirs
-  "$NMT_BIN/nmt-decode" --model $model.safetensors --input text --scores "${options[@]}" |
+  "$NMT_BIN/nmt-decode" --model $model.safetensors --input text --scores --min-length 0 "${options[@]}" |
     awk -F '\t' '{ print NR - 1 " ||| " $3 " ||| " $1 " ||| " $2 }' > ours
   awk 'NR == 1 || $1 != last { print } { last = $1 }' theirs > best
   "$python" "$tests/compare.py" ours best

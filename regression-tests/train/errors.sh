@@ -43,6 +43,7 @@ fails "two at a time" env "$NMT_BIN/nmt-train" $tiny --model m.safetensors --log
 flock -u 9
 ls m.log m.json 2> /dev/null || true  # the other one's
 fails "no temporary folder" env TMPDIR=nowhere "$NMT_BIN/nmt-train" $tiny --model m.safetensors --shuffle-memory 0
+fails "another's placeholder" train --valid-sets data/dev.en data/dev.de --valid-translation-output 'out.{E}'
 fails "compressed output" train --valid-sets data/dev.en data/dev.de --valid-translation-output dev.gz
 fails "one validation file" train --valid-sets data/dev.en
 fails "early stopping of nothing" train --early-stopping 3

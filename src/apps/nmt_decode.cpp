@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -46,7 +47,8 @@ struct DecodeOptions {
           "File to write, when all is translated; what is interrupted leaves its lines in FILE.part.N")
         .short_name('o');
     o.add("n-best", search.n_best,
-          "Write the best hypotheses, as many as the beam has: LINE ||| TRANSLATION ||| F0= LOG-P ||| SCORE");
+          "Write the best hypotheses, as many as the beam has or were finished: LINE ||| TRANSLATION ||| F0= LOG-P ||| "
+          "SCORE");
     o.add("scores", scores, "Write LOG-P and SCORE before each translation, with tabs");
     o.add("score-targets", score_targets,
           "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
@@ -70,6 +72,17 @@ struct DecodeOptions {
     o.add("quiet", quiet, "Log only warnings and errors");
   }
 
+  // One of --model and --ensemble, where a configuration gives the other.
+  void choose_models(Options& declared) {
+    const Option &one = *declared.find("model"), &several = *declared.find("ensemble");
+    if (!one.given() || !several.given()) return;
+    if (one.source() > several.source()) model.clear();
+    if (one.source() < several.source()) {
+      ensemble.clear();
+      weights.clear();
+    }
+  }
+
   // Throws UserError for options that contradict each other.
   void validate() const {
     require(!model.empty() || !ensemble.empty(), "no model: give --model FILE, or --ensemble FILE FILE ...");
@@ -85,10 +98,11 @@ struct DecodeOptions {
             "--normalize replaces the penalty of --alpha: give one of them");
     require(score_targets.empty() || !(search.n_best || scores),
             "--score-targets excludes --n-best and --scores: it writes scores alone");
-    require(
-        score_targets.empty() || (search.beam == SearchOptions().beam &&
-                                  search.max_extra == SearchOptions().max_extra && search.sampling == 0 && !forbid_unk),
-        "--score-targets searches nothing: leave out --beam-size, --max-length-extra, --sampling and --forbid-unk");
+    require(score_targets.empty() ||
+                (search.beam == SearchOptions().beam && search.max_extra == SearchOptions().max_extra &&
+                 search.shortest == SearchOptions().shortest && search.sampling == 0 && !forbid_unk),
+            "--score-targets searches nothing: leave out --beam-size, --max-length-extra, --min-length, --sampling and "
+            "--forbid-unk");
     require(search.sampling > 0 || search.seed == SearchOptions().seed, "--seed is of --sampling: leave it out");
     require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");
     require(!attention.wanted() || ensemble.empty(),
@@ -180,12 +194,18 @@ std::vector<std::string> next_targets(TextReader& reader, std::span<const std::s
 
 void report(const LineTranslator::Totals& totals, const char* done, const std::string& input, double seconds) {
   if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} cuts in all", input, totals.cut);
+  warn_of_unknown(input, totals.unknown, totals.source_tokens);
   log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s", done,
             totals.lines, totals.source_tokens, totals.target_tokens, seconds,
             static_cast<double>(totals.lines) / seconds, static_cast<double>(totals.target_tokens) / seconds);
+  if (totals.scored_tokens == 0) return;
+  const double entropy = -totals.log_probability / static_cast<double>(totals.scored_tokens);
+  log::info("cross-entropy {:.6g}, perplexity {:.6g} of {} tokens with </s>", entropy, std::exp(entropy),
+            totals.scored_tokens);
 }
 
 void decode(DecodeOptions options, Options& declared) {
+  options.choose_models(declared);
   options.validate();
   log::set_quiet(options.quiet);
   const std::string input = input_name(options.input);

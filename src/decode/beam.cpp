@@ -23,6 +23,8 @@ void SearchOptions::declare(Options& o) {
         fmt::format("A translation has at most so many tokens more than its source; parsers: {}", of_parsers.max_extra))
       .range(1, 1e6)
       .automatic();
+  o.add("min-length", shortest, "A translation has at least so many tokens; of a line without words none")
+      .range(0, 1e6);
   o.add(
        "sampling", sampling,
        "Do not search: draw --beam-size translations (1 unless given) at random, each token from so many most probable "

@@ -17,6 +17,7 @@ struct SearchOptions {
   double alpha = 0.6;
   double normalize = 0;
   int max_extra = 50;  // a translation, with its </s>, has at most so many tokens more than its source without
+  int shortest = 1;    // and at least so many without it, but where nothing else is possible
   bool n_best = false;
   static constexpr double kMostBeam = 100, kMostAlpha = 10;  // that options take
   const TreeGrammar* trees = nullptr;  // translations are trees of their sources' words; null: they are anything
@@ -32,9 +33,12 @@ struct SearchOptions {
   // What log P is divided by, positive and never less for a longer one; `length` counts </s>. GNMT's ((5 + length) /
   // 6)^alpha (Wu et al. 2016, equation 14), or length^normalize where that is positive.
   double penalty(int64_t length) const;
-  BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos, forbidden, sampling, seed}; }
-  // How many best tokens of each hypothesis a step needs: one more where one is forbidden.
-  int candidates() const { return (sampling > 0 ? sampling : 2 * beam) + (forbidden < 0 ? 0 : 1); }
+  BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos, forbidden, sampling, seed, shortest}; }
+  // How many best tokens of each hypothesis a step needs: one more where one is forbidden, or one is drawn and is not
+  // the end. (A search that leaves out the end needs but one for each of the beam.)
+  int candidates() const {
+    return (sampling > 0 ? sampling + (shortest > 0 ? 1 : 0) : 2 * beam) + (forbidden < 0 ? 0 : 1);
+  }
 };
 
 struct Hypothesis {
@@ -44,11 +48,11 @@ struct Hypothesis {
 };
 
 // The beam of one sentence. The live hypotheses start as the empty one. A candidate is a live hypothesis and one token
-// more, not the forbidden one. In each step, of the first `beam` candidates by log P, those that end in </s> are
-// finished, and the first `beam` candidates that do not are the next live ones (of the first 2 * beam, no more than
-// half can end). After `limit` steps it is over; if nothing was ever finished, the live ones are finished as they are.
-// Candidates of equal log P are ordered by their ids; of finished ones with equal scores the one is first that was
-// finished first.
+// more, not the forbidden one, nor </s> before there are `shortest` tokens. In each step, of the first `beam`
+// candidates by log P, those that end in </s> are finished, and the first `beam` candidates that do not are the next
+// live ones (of the first 2 * beam, no more than half can end). After `limit` steps it is over; if nothing was ever
+// finished, the live ones are finished as they are. Candidates of equal log P are ordered by their ids; of finished
+// ones with equal scores the one is first that was finished first.
 //
 // log P only falls and a penalty only grows, so what comes of a candidate scores at most log P / penalty(limit). One
 // that can no longer enter the result is dropped at once. This changes no result: candidates behind it in the order are

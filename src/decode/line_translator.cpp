@@ -164,7 +164,7 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
   InOrder results(lines, totals_, sink);
   std::vector<std::vector<int32_t>> ids;
   for (auto& line : encode(source_, lines)) ids.push_back(cut(std::move(line), input_, ids.size(), "source"));
-  totals_.source_tokens += tokens_of(ids);
+  count_sources(ids);
   std::vector<std::vector<int32_t>> sources;
   std::vector<int32_t> words;  // for trees
   std::vector<size_t> line_of;
@@ -217,6 +217,11 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
   results.finish();
 }
 
+void LineTranslator::count_sources(std::span<const std::vector<int32_t>> sources) {
+  totals_.source_tokens += tokens_of(sources);
+  for (const auto& ids : sources) totals_.unknown += std::ranges::count(ids, source_.unk_id());
+}
+
 void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens, int threads) {
   const int together = static_cast<int>(std::min<size_t>(static_cast<size_t>(limits_.sentences), lines));
   const bool threads_apart =
@@ -249,7 +254,7 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
     sources.push_back(cut(std::move(encoded_sources[i]), input_, i, "source"));
     translations.push_back(cut(std::move(encoded_targets[i]), targets_input, i, "translation"));
   }
-  totals_.source_tokens += tokens_of(sources);
+  count_sources(sources);
   totals_.target_tokens += tokens_of(translations);
   auto order = by_falling_length(sources);
   const auto blank = [&](size_t i) { return sources[i].empty() && translations[i].empty(); };
@@ -281,6 +286,8 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
     for (size_t i = 0; i < pairs.size(); ++i) {
       pairs[i].target.pop_back();
       const double sum = std::accumulate(scores[i].begin(), scores[i].end(), 0.0);
+      totals_.log_probability += sum;
+      totals_.scored_tokens += std::ssize(scores[i]);
       const double penalty = decoder_.options().penalty(static_cast<int64_t>(scores[i].size()));
       results.put(order[begin + i], [this, source = std::move(pairs[i].source),
                                      given = Hypothesis{std::move(pairs[i].target), sum, sum / penalty}] {

@@ -56,6 +56,9 @@ class LineTranslator {
   struct Totals {
     int64_t lines = 0, source_tokens = 0, target_tokens = 0;  // without </s>
     int64_t cut = 0;                                          // lines, and translations that are given
+    int64_t unknown = 0;                                      // source tokens that the vocabulary does not know
+    int64_t scored_tokens = 0;                                // of translations that are given, with </s>
+    double log_probability = 0;                               // of these
   };
   const Totals& totals() const { return totals_; }
 
@@ -64,6 +67,7 @@ class LineTranslator {
   // what the limits say; of one line a thread, has the threads work on one together. Where that was one line alone,
   // throws it with what needs less.
   void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens, int threads = 1);
+  void count_sources(std::span<const std::vector<int32_t>> sources);
   std::vector<Vocab::LineIds> encode(const Vocab& vocab, std::span<const std::string> lines) const;
   // What the limits leave of the number-th of the lines at hand of a file, with a warning where it is less.
   std::vector<int32_t> cut(Vocab::LineIds line, const std::string& file, size_t number, const char* side);

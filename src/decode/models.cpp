@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace nmt {
 namespace {
@@ -63,6 +64,9 @@ Vocabularies Models::vocabularies(const std::vector<std::string>& files) const {
     const Model& model = *models_[i];
     const auto own = i == 0 || !files.empty() ? first : own_vocabularies(model, paths_[i]);
     require_fit(own, model.transformer.config(), paths_[i]);
+    if (!model.source_vocabulary.empty() &&
+        (own.source->bytes() != model.source_vocabulary || own.target->bytes() != model.target_vocabulary))
+      log::warn("{} was trained with other vocabularies than {}", paths_[i], fmt::join(files, " and "));
     require_same(*first.source, paths_[0], *own.source, paths_[i], "source");
     require_same(*first.target, paths_[0], *own.target, paths_[i], "target");
   }

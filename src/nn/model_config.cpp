@@ -48,6 +48,16 @@ void visit_later(Config& c, Visit&& field) {
   field("target-trees", c.target_trees);
 }
 
+nlohmann::ordered_json all_values(const ModelConfig& config) {
+  nlohmann::ordered_json json;
+  const auto set = [&](const char* name, const auto& value) { json[name] = value; };
+  visit(config, set);
+  visit_later(config, set);
+  json["transformer-dim-key"] = config.d_k();
+  json["transformer-dim-value"] = config.d_v();
+  return json;
+}
+
 }  // namespace
 
 void ModelConfig::declare(Options& o) {
@@ -114,25 +124,20 @@ void ModelConfig::validate_for_devices() const {
     require(*kind == "self-attention", "{} {} is computed on the CPU only: give --devices cpu", option, *kind);
 }
 
-bool ModelConfig::fits(const ModelConfig& other) const {
-  const auto architecture = [](const ModelConfig& config) {
-    auto json = nlohmann::json::parse(config.to_json());
-    for (auto it = json.begin(); it != json.end();) it = is_architecture(it.key()) ? std::next(it) : json.erase(it);
-    return json;
-  };
-  return architecture(*this) == architecture(other);
+std::string ModelConfig::difference(const ModelConfig& other) const {
+  const auto here = all_values(*this), there = all_values(other);
+  for (const auto& [name, value] : here.items())
+    if (is_architecture(name) && value != there[name])
+      return fmt::format("{} is {}, not {}", name, value.dump(), there[name].dump());
+  return "";
 }
 
 std::string ModelConfig::to_json() const {
-  nlohmann::ordered_json json;
-  visit(*this, [&](const char* name, const auto& value) { json[name] = value; });
+  auto json = all_values(*this);
   const ModelConfig usual;
-  visit_later(*this, [&](const char* name, const auto& value) { json[name] = value; });
   visit_later(usual, [&](const char* name, const auto& value) {
     if (json[name] == value) json.erase(name);
   });
-  json["transformer-dim-key"] = d_k();
-  json["transformer-dim-value"] = d_v();
   return json.dump();
 }
 

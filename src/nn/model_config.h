@@ -49,8 +49,9 @@ struct ModelConfig {
   void validate_for_devices() const;
 
   bool operator==(const ModelConfig&) const = default;
-  // Whether the other's parameters have their places and meanings here: nothing but dropout differs.
-  bool fits(const ModelConfig& other) const;
+  // What gives parameters another place or meaning in the other one, anything but dropout: "OPTION is THIS, not OTHER",
+  // or empty.
+  std::string difference(const ModelConfig& other) const;
 
   std::string to_json() const;
   // Throws UserError naming `file` where a key is missing or has a wrong value.

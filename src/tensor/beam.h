@@ -19,7 +19,13 @@ struct BeamRule {
   int32_t forbidden = -1;  // a token that no hypothesis may have
   int32_t sampling = 0;    // of so many most probable tokens one is drawn; 0: the most probable hypotheses go on
   uint64_t seed = 0;       // of what is drawn
+  int32_t shortest = 0;    // tokens before a hypothesis may end
   bool operator==(const BeamRule&) const = default;
+
+  // Whether a hypothesis of so many tokens may go on with this one.
+  NMT_ON_DEVICE_TOO bool allows(int32_t id, int32_t tokens) const {
+    return id != forbidden && (id != eos || tokens >= shortest);
+  }
 };
 
 struct BeamProgress {
@@ -105,13 +111,13 @@ NMT_ON_DEVICE_TOO inline int32_t first_candidates(const BeamRule& rule, const Be
     }
     if (first.parent < 0) break;
     first.id = best.id(first.parent, b.next[first.parent]++);
-    if (first.id != rule.forbidden) b.candidates[count++] = first;
+    if (rule.allows(first.id, b.progress->steps)) b.candidates[count++] = first;
   }
   return count;
 }
 
 // One candidate of each live hypothesis, of the empty one as many as the beam has: by the probabilities of the first
-// rule.sampling tokens that are not forbidden. Returns how many there are, -1 for NaN.
+// rule.sampling tokens that are allowed. Returns how many there are, -1 for NaN.
 NMT_ON_DEVICE_TOO inline int32_t drawn_candidates(const BeamRule& rule, const BeamParts& b,
                                                   const BestTokensOfRows& best) {
   const BeamProgress& progress = *b.progress;
@@ -125,7 +131,7 @@ NMT_ON_DEVICE_TOO inline int32_t drawn_candidates(const BeamRule& rule, const Be
     // Calls visit(token, its probability over the largest) until it returns false.
     const auto each_token = [&](const auto& visit) {
       for (int32_t j = 0, left = rule.sampling; j < best.k && left > 0; ++j) {
-        if (best.id(h, j) == rule.forbidden) continue;
+        if (!rule.allows(best.id(h, j), progress.steps)) continue;
         if (!visit(j, std::exp(static_cast<double>(best.log_probability(h, j)) - static_cast<double>(most)))) return;
         --left;
       }
@@ -162,7 +168,15 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
                                                  const int32_t* names, int32_t k, double penalty) {
   BeamProgress& progress = *b.progress;
   const BestTokensOfRows best{log_probabilities, ids, names, k};
-  const int32_t count = rule.sampling > 0 ? drawn_candidates(rule, b, best) : first_candidates(rule, b, best);
+  const auto candidates = [&](const BeamRule& r) {
+    return r.sampling > 0 ? drawn_candidates(r, b, best) : first_candidates(r, b, best);
+  };
+  int32_t count = candidates(rule);
+  if (count == 0 && progress.steps < rule.shortest) {  // nothing is possible but the end
+    BeamRule ends = rule;
+    ends.shortest = 0;
+    count = candidates(ends);
+  }
   if (count < 0) return BeamStatus::kNotANumber;
   if (count == 0) return BeamStatus::kImpossible;
 

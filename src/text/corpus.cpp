@@ -1,5 +1,6 @@
 #include "text/corpus.h"
 
+#include <algorithm>
 #include <future>
 
 #include "base/error.h"
@@ -42,6 +43,7 @@ struct Corpus::Encoded {
   std::vector<uint8_t> record;
   PairLength length;
   int64_t source_tokens = 0, target_tokens = 0;  // before cropping
+  int64_t source_unknown = 0, target_unknown = 0;
 };
 
 Corpus::Corpus(const DataOptions& options, std::shared_ptr<const Vocab> source, std::shared_ptr<const Vocab> target,
@@ -72,6 +74,8 @@ void Corpus::encode(TextPair& pair, const DataOptions& options, Encoded& encoded
   const auto source = encode_line(*source_, pair.source, options.max_length, encoded.source_tokens);
   const auto target = encode_line(*target_, pair.target, options.max_length, encoded.target_tokens);
   encoded.length = {static_cast<int32_t>(source.size()), static_cast<int32_t>(target.size())};
+  encoded.source_unknown = std::ranges::count(source, source_->unk_id());
+  encoded.target_unknown = std::ranges::count(target, target_->unk_id());
   encoded.record.clear();
   SentenceStore::encode(source, encoded.record);
   SentenceStore::encode(target, encoded.record);
@@ -111,6 +115,8 @@ void Corpus::add(const Encoded& encoded, const TextPair& pair, const PairReader&
   ++counts_.kept;
   counts_.source_words += source + 1;
   counts_.target_words += target + 1;
+  counts_.source_unknown += encoded.source_unknown;
+  counts_.target_unknown += encoded.target_unknown;
 }
 
 }  // namespace nmt

@@ -17,12 +17,13 @@ struct TextPair;
 
 // What the corpus holds, and what of the files it leaves out.
 struct CorpusCounts {
-  int64_t read = 0, kept = 0;                  // pairs
-  int64_t empty = 0;                           // skipped: nothing on a side
-  int64_t too_long = 0;                        // skipped
-  int64_t cropped = 0;                         // kept, cut to the longest allowed length
-  int64_t source_words = 0, target_words = 0;  // of the pairs kept, with </s>
-  std::vector<std::string> examples;           // the first few of each kind, with file and line
+  int64_t read = 0, kept = 0;                      // pairs
+  int64_t empty = 0;                               // skipped: nothing on a side
+  int64_t too_long = 0;                            // skipped
+  int64_t cropped = 0;                             // kept, cut to the longest allowed length
+  int64_t source_words = 0, target_words = 0;      // of the pairs kept, with </s>
+  int64_t source_unknown = 0, target_unknown = 0;  // of these, tokens that the vocabulary does not know
+  std::vector<std::string> examples;               // the first few of each kind, with file and line
 };
 
 // A training corpus, tokenised once. Reading any pair later costs no text processing, so every epoch may have an order

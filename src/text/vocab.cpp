@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "text/vocab_types.h"
 
@@ -45,6 +46,13 @@ Vocab::LineIds Vocab::encode_line(std::string_view line) const {
 
 void Vocab::check_id(int64_t id) const {
   require(id >= 0 && id < size(), "piece id {} is outside the vocabulary (0 to {})", id, size() - 1);
+}
+
+void warn_of_unknown(const std::string& text, int64_t unknown, int64_t tokens) {
+  constexpr int64_t kUsual = 10;  // percent
+  if (unknown * 100 > tokens * kUsual)
+    log::warn("{}: {}% of the tokens are unknown to the vocabulary; is it of this language?", text,
+              unknown * 100 / tokens);
 }
 
 }  // namespace nmt

@@ -78,4 +78,7 @@ class Vocab {
   std::string bytes_;
 };
 
+// Warns where more than a tenth of a text's tokens are unknown: it may be of another language than the vocabulary.
+void warn_of_unknown(const std::string& text, int64_t unknown, int64_t tokens);
+
 }  // namespace nmt

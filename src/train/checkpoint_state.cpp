@@ -125,8 +125,8 @@ void write_checkpoint(const std::string& path, const Model& model, const Moments
 
 TrainingState read_checkpoint(const std::string& path, Model& model, Moments& moments) {
   const ModelFile file = ModelFile::open(path);
-  require(ModelConfig::from_json(file.config(), path).fits(model.transformer.config()),
-          "{} belongs to another model: its configuration differs", path);
+  const std::string difference = ModelConfig::from_json(file.config(), path).difference(model.transformer.config());
+  require(difference.empty(), "{} belongs to another model: its {}", path, difference);
   require(file.source_vocabulary() == model.source_vocabulary && file.target_vocabulary() == model.target_vocabulary,
           "{} belongs to another vocabulary", path);
   const std::string* progress = file.metadata(kProgressKey);

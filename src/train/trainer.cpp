@@ -65,9 +65,10 @@ Trainer::Trainer(const TrainOptions& options, std::string dump, const std::strin
   config.validate();
   options_.data.target_trees = config.target_trees;
   if (config.target_trees) trees_.emplace(*v.target, v.shared(), v.target_name);
-  require(pretrained_ == nullptr || config.fits(pretrained_->transformer.config()),
-          "--pretrained-model {} has another architecture than the options name: leave them out",
-          options_.pretrained_model);
+  const std::string difference = pretrained_ == nullptr ? "" : pretrained_->transformer.config().difference(config);
+  require(difference.empty(),
+          "--pretrained-model {} has another architecture than the options name: its {}; leave them out",
+          options_.pretrained_model, difference);
   model_ = std::make_unique<Model>(config);
   model_->source_vocabulary = v.source->bytes();
   model_->target_vocabulary = v.target->bytes();
@@ -114,6 +115,8 @@ void Trainer::load_data() {
   log::info("training data: {} pairs of {}{}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
             with_commas(c.read), skipped, with_commas(c.source_words), with_commas(c.target_words),
             seconds_now() - start);
+  warn_of_unknown("training data, source side", c.source_unknown, c.source_words - c.kept);
+  warn_of_unknown("training data, target side", c.target_unknown, c.target_words - c.kept);
 }
 
 // Fingerprint of what cuts an epoch into batches; a position in the data holds for these alone.
@@ -283,9 +286,11 @@ Update Trainer::settle(size_t left) {
       continue;
     }
     ++s.skipped_in_row;
+    const bool diverges = s.skipped == 1 && !std::isfinite(update.norm);
     log_.event(step.made, "warning",
-               fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far)", step.made.updates,
-                           update.loss, update.norm, s.skipped));
+               fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far){}", step.made.updates,
+                           std::fabs(update.loss), std::fabs(update.norm), s.skipped,  // NaN without a sign
+                           diverges ? "; a smaller --learn-rate or a longer --lr-warmup may help" : ""));
     if (s.skipped_in_row >= options_.skip_limit) fail("{} updates in a row were skipped", s.skipped_in_row);
   }
   return update;

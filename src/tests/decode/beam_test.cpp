@@ -28,7 +28,7 @@ std::vector<Hypothesis> exhaustive(const SearchOptions& o, int limit, int vocabu
     for (const Text& text : live) {
       const auto next = next_tokens(text.ids, vocabulary, seed);
       for (int32_t id = 0; id < vocabulary; ++id) {
-        if (id == o.forbidden) continue;
+        if (id == o.forbidden || (id == kEos && step < o.shortest)) continue;
         candidates.push_back(text);
         candidates.back().ids.push_back(id);
         candidates.back().log_probability += next[static_cast<size_t>(id)];
@@ -86,6 +86,7 @@ TEST_CASE("dropping hopeless hypotheses loses nothing") {
             SearchOptions o{.beam = beam, .alpha = alpha, .n_best = n_best};
             if (seed == 5) o.normalize = 0.8;
             if (seed % 2 == 0) o.forbidden = 0;
+            o.shortest = vocabulary == 2 ? 0 : static_cast<int>(seed) - 1;
             const int limit = 3 + static_cast<int>(seed) * 3;
             const auto found = search(o, limit, vocabulary, seed, rows),
                        wanted = exhaustive(o, limit, vocabulary, seed);
@@ -125,6 +126,26 @@ TEST_CASE("without any </s> the live hypotheses are the result") {
   REQUIRE(best.size() == 1);
   CHECK(best[0].ids == std::vector<int32_t>{5});
   CHECK(best[0].score == -1);  // ((5 + 1) / 6)^1
+}
+
+TEST_CASE("a hypothesis ends after so many tokens, or before where nothing else is possible") {
+  const int sampling = GENERATE(0, 1);
+  const SearchOptions o{.beam = 1, .alpha = 0, .shortest = 2, .sampling = sampling};
+  const int k = o.candidates();
+  REQUIRE(k == 2);
+  const std::vector<int32_t> ids = {kEos, 5};
+  Beam beam(o, 9, kEos);
+  for (int step = 0; step < 2; ++step) beam.advance(std::vector<float>{-0.125f, -2}, ids, k);
+  CHECK(beam.ids(0) == std::vector<int32_t>{5, 5});
+  beam.advance(std::vector<float>{-0.125f, -2}, ids, k);
+  REQUIRE(beam.live() == 0);
+  CHECK(beam.best()[0].ids == std::vector<int32_t>{5, 5});
+  CHECK(beam.best()[0].log_probability == -4.125);
+
+  Beam other(o, 9, kEos);
+  other.advance(std::vector<float>{-0.125f, -INFINITY}, ids, k);
+  REQUIRE(other.live() == 0);
+  CHECK(other.best()[0].ids.empty());
 }
 
 TEST_CASE("a probability that is not a number is an error, and none at all") {

@@ -141,8 +141,12 @@ TEST_CASE("the ops' searches are those of Beam") {
   const int32_t forbidden = GENERATE(-1, 0);
   const int vocabulary = GENERATE(2, 30);
   const int sampling = GENERATE(0, 5);
-  const SearchOptions options{
-      .beam = beam, .alpha = alpha, .n_best = n_best, .forbidden = forbidden, .sampling = sampling};
+  const SearchOptions options{.beam = beam,
+                              .alpha = alpha,
+                              .shortest = n_best ? 2 : 0,
+                              .n_best = n_best,
+                              .forbidden = forbidden,
+                              .sampling = sampling};
   for (const auto& backend : all_backends()) check_searches(backend, options, vocabulary);
 }
 

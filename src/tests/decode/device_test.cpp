@@ -205,8 +205,9 @@ TEST_CASE("a device keeps to a shortlist as the host does") {
   const Shortlist shortlist = two_words_each();
   const int64_t at_a_time = GENERATE(8, 100);
   const int32_t forbidden = GENERATE(-1, 5);
+  const int shortest = GENERATE(0, 4);
   const auto sources = random_sources(33, 5);
-  const SearchOptions options{.beam = 3, .max_extra = 6, .n_best = true, .forbidden = forbidden};
+  const SearchOptions options{.beam = 3, .max_extra = 6, .shortest = shortest, .n_best = true, .forbidden = forbidden};
   check_same(translate(on_device, device, options, sources, &shortlist, at_a_time),
              translate(on_host, host_backend(), options, sources, &shortlist));
 }

@@ -63,8 +63,10 @@ TEST_CASE("a training can begin with another one's model") {
 
   TrainOptions wider = tuned;
   wider.model.dim_ffn *= 2;
-  CHECK_THROWS_WITH(folder.fresh(wider, "1u"), "--pretrained-model " + general +
-                                                   " has another architecture than the options name: leave them out");
+  CHECK_THROWS_WITH(folder.fresh(wider, "1u"),
+                    fmt::format("--pretrained-model {} has another architecture than the options name: its "
+                                "transformer-dim-ffn is {}, not {}; leave them out",
+                                general, o.model.dim_ffn, wider.model.dim_ffn));
   TrainOptions other = tuned;
   other.vocabs = {folder / "others"};
   std::string words = read_file(o.vocabs[0]);
