@@ -42,6 +42,7 @@ log                         | files | | --log log.txt
 log-gradients               | log   | | --log-gradients
 log-json                    | files | | --log-json log.json
 lr-scale                    | model | | --lr-scale 0.5
+lr-schedule                 | model | --lr-warmup 2 | --lr-schedule constant
 lr-warmup                   | model | | --lr-warmup 30
 max-length                  | model | | --max-length 30
 max-length-crop             | model | --max-length 20 | --max-length-crop

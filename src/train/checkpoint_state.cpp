@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "io/model_file.h"
 
@@ -151,8 +152,12 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
   require(std::ranges::all_of(moments.variance, [](float v) { return v >= 0; }),
           "{}: the state of the training is damaged: a variance is negative", path);
   moments.start_smoothing(model.parameters.values());
-  if (!moments.smoothed.empty() && file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name))
-    model.read_tensors(file, kSmoothedPrefix, moments.smoothed);
+  const bool smooths = !moments.smoothed.empty(),
+             smoothed = file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name);
+  if (smooths && smoothed) model.read_tensors(file, kSmoothedPrefix, moments.smoothed);
+  if (smooths != smoothed)
+    log::warn("{}: --exponential-smoothing {} here; models saved before and after differ by it", path,
+              smooths ? "begins" : "ends");
   return state;
 }
 

@@ -11,7 +11,7 @@ namespace nmt {
 double learning_rate(const TrainOptions& o, int64_t step) {
   const auto warmup = static_cast<double>(o.lr_warmup), s = static_cast<double>(step);
   const double peak = o.learn_rate > 0 ? o.learn_rate : o.lr_scale / std::sqrt(o.model.dim_emb * warmup);
-  return peak * std::min(s / warmup, std::sqrt(warmup / s));
+  return peak * std::min(s / warmup, o.lr_schedule == "constant" ? 1 : std::sqrt(warmup / s));
 }
 
 UpdateRule update_rule(const TrainOptions& o, int64_t step) {

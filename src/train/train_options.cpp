@@ -60,8 +60,9 @@ void TrainOptions::declare(Options& o) {
   o.add("learn-rate", learn_rate, "Highest learning rate; 0: the paper's, d_model^-0.5 * warm-up^-0.5").range(0, 100);
   o.add("lr-scale", lr_scale, "Multiplies the paper's learning rate").range(0, 1000);
   o.add("lr-warmup", lr_warmup,
-        "Updates over which the learning rate rises; then it falls with the inverse square root")
+        "Updates over which the learning rate rises; then it falls with the inverse square root, or stays")
       .range(1, 1e9);
+  o.add("lr-schedule", lr_schedule, "What follows the warm-up").choices({"inverse-sqrt", "constant"});
   o.add("optimizer-params", adam, "Adam's beta1, beta2 and epsilon");
   o.add("label-smoothing", label_smoothing, "Probability spread evenly over the vocabulary in the training loss")
       .range(0, 0.99);

@@ -23,6 +23,7 @@ struct TrainOptions {
   double learn_rate = 0;  // the highest; 0: lr_scale * d_model^-0.5 * lr_warmup^-0.5, as the paper's schedule has it
   double lr_scale = 1;
   int64_t lr_warmup = 4000;
+  std::string lr_schedule = "inverse-sqrt";
   std::vector<double> adam = {0.9, 0.98, 1e-9};
   double label_smoothing = 0.1;
   double clip_norm = 0;

@@ -129,8 +129,11 @@ uint64_t Trainer::batching() const {
 void Trainer::resume(const std::string& checkpoint) try {
   state_ = read_checkpoint(checkpoint, *model_, *moments_);
   require(state_.seed == options_.seed, "{} was made with --seed {}", checkpoint, state_.seed);
-  require(state_.corpus == corpus_->fingerprint(),
-          "{} was made with other training data, --max-length or --max-length-crop", checkpoint);
+  require(
+      state_.corpus == corpus_->fingerprint(),
+      "{} was made with other training data, --max-length or --max-length-crop; another training can begin with its "
+      "model: --pretrained-model",
+      checkpoint);
   require(state_.depth_scaling < 0 || (state_.depth_scaling != 0) == options_.depth_scaling,
           "{} was made {} --transformer-depth-scaling", checkpoint, state_.depth_scaling != 0 ? "with" : "without");
   log::info(

@@ -26,6 +26,9 @@ TEST_CASE("the learning rate is equation 3 of the paper, or has the peak asked f
   CHECK(learning_rate(o, 4000) == Approx(0.005));
   CHECK(learning_rate(o, 1000) == Approx(0.005 / 4));
   CHECK(learning_rate(o, 16000) == Approx(0.005 / 2));
+  o.lr_schedule = "constant";
+  CHECK(learning_rate(o, 1000) == Approx(0.005 / 4));
+  CHECK(learning_rate(o, 16000) == Approx(0.005));
 }
 
 // Algorithm 1 of Kingma and Ba (2015) in float64; and what is decided before it.
