@@ -50,8 +50,10 @@ struct DecodeOptions {
           "Write the best hypotheses, as many as the beam has or were finished: LINE ||| TRANSLATION ||| F0= LOG-P ||| "
           "SCORE");
     o.add("scores", scores, "Write LOG-P and SCORE before each translation, with tabs");
-    o.add("score-targets", score_targets,
-          "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line");
+    o.add(
+        "score-targets", score_targets,
+        "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line; the log "
+        "ends with their perplexity");
     search.declare(o);
     o.add("forbid-unk", forbid_unk, "Never choose the unknown token; the probabilities of the others stay as they are");
     o.add("trees", trees, "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens")
