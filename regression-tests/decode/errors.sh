@@ -139,7 +139,17 @@ echo "# what is allowed but hardly meant"
 decode --model a.safetensors --vocabs other.vocab --output out
 echo "w2 Wort w3 mot" > strange
 decode --model a.safetensors --input strange --output out
-echo "ensemble = a.safetensors" > several.cfg
-echo "ensemble = b.safetensors" >> several.cfg
-decode --config several.cfg --model a.safetensors --output out
-decode --config several.cfg --weights 1 2 --output out
+
+echo "# the command line's model, or ensemble, over a configuration's"
+printf 'ensemble = %s.safetensors\n' a b > several.cfg
+printf 'weights = %s\n' 1 2 >> several.cfg
+echo "model = b.safetensors" > one.cfg
+scores() { "$NMT_BIN/nmt-decode" --quiet --input text --scores "$@"; }
+scores --config several.cfg --model a.safetensors > of_one
+scores --model a.safetensors | cmp - of_one
+scores --config several.cfg --model a.safetensors --dump-config > dumped.cfg
+scores --config dumped.cfg | cmp - of_one
+scores --config one.cfg --ensemble a.safetensors b.safetensors > of_two
+scores --ensemble a.safetensors b.safetensors | cmp - of_two
+cmp -s of_one of_two || echo "they differ"
+decode --config several.cfg --model a.safetensors --weights 5 5

@@ -47,7 +47,8 @@ struct DecodeOptions {
           "File to write, when all is translated; what is interrupted leaves its lines in FILE.part.N")
         .short_name('o');
     o.add("n-best", search.n_best,
-          "Write the best hypotheses, as many as the beam has or were finished: LINE ||| TRANSLATION ||| F0= LOG-P ||| "
+          "Write the best hypotheses, as many as the beam has, fewer where fewer ended: LINE ||| TRANSLATION ||| F0= "
+          "LOG-P ||| "
           "SCORE");
     o.add("scores", scores, "Write LOG-P and SCORE before each translation, with tabs");
     o.add(
@@ -81,7 +82,7 @@ struct DecodeOptions {
     if (one.source() > several.source()) model.clear();
     if (one.source() < several.source()) {
       ensemble.clear();
-      weights.clear();
+      if (declared.find("weights")->source() > one.source()) weights.clear();
     }
   }
 
@@ -194,20 +195,20 @@ std::vector<std::string> next_targets(TextReader& reader, std::span<const std::s
   return targets;
 }
 
-void report(const LineTranslator::Totals& totals, const char* done, const std::string& input, double seconds) {
+void report(const LineTranslator::Totals& totals, const char* done, const std::string& input, double seconds,
+            bool of_ensemble) {
   if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} cuts in all", input, totals.cut);
   warn_of_unknown(input, totals.unknown, totals.source_tokens);
   log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s", done,
             totals.lines, totals.source_tokens, totals.target_tokens, seconds,
             static_cast<double>(totals.lines) / seconds, static_cast<double>(totals.target_tokens) / seconds);
-  if (totals.scored_tokens == 0) return;
+  if (totals.scored_tokens == 0 || of_ensemble) return;  // a mean of log-probabilities is none
   const double entropy = -totals.log_probability / static_cast<double>(totals.scored_tokens);
   log::info("cross-entropy {:.6g}, perplexity {:.6g} of {} tokens with </s>", entropy, std::exp(entropy),
             totals.scored_tokens);
 }
 
 void decode(DecodeOptions options, Options& declared) {
-  options.choose_models(declared);
   options.validate();
   log::set_quiet(options.quiet);
   const std::string input = input_name(options.input);
@@ -278,7 +279,8 @@ void decode(DecodeOptions options, Options& declared) {
   progress.clear();
 
   if (options.profile) std::fputs(runtime.profile_table().c_str(), stderr);
-  report(translator.totals(), targets ? "scored" : "translated", input, seconds_now() - start);
+  report(translator.totals(), targets ? "scored" : "translated", input, seconds_now() - start,
+         !options.ensemble.empty());
 }
 
 }  // namespace
@@ -294,6 +296,7 @@ int main(int argc, char** argv) {
       "  nmt-decode --model model.safetensors --beam-size 12 --n-best --input test.en.gz --output test.nbest\n"
       "  nmt-decode --ensemble a.safetensors b.safetensors --weights 2 1 < test.en > test.out.de\n"
       "  nmt-decode --model model.safetensors --input test.en --score-targets test.de > test.scores");
+  app.prepare([&] { options.choose_models(app.options()); });
   app.run([&] {
     nmt::advise_on_memory(
         "smaller --mini-batch, --mini-batch-words and --maxi-batch need less, and on a CPU fewer --cpu-threads",

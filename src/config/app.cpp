@@ -162,8 +162,10 @@ class CommandLine {
       if (!command->cli_.remaining().empty()) command->refuse_extras();
     const auto extras = cli_.remaining();
     const std::string& first = extras.at(0);
-    const std::string meant =
-        first.starts_with("--") ? app_.options_.meant_by(first.substr(2, first.find('=') - 2)) : "";
+    std::vector<std::string> names;
+    for (const auto* option : cli_.get_options())
+      names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+    const std::string meant = first.starts_with("--") ? meant_by(first.substr(2, first.find('=') - 2), names) : "";
     user_error("'{}' was not expected{} (see --help)", fmt::join(extras, " "),
                meant.empty() ? "" : fmt::format("; is --{} meant?", meant));
   }

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <type_traits>
 
 #include <boost/program_options.hpp>
@@ -63,19 +62,21 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
-// How many letters are to be changed, added or left out (Levenshtein 1966).
+// How many letters are to be changed, added, left out, or swapped with their neighbours (Damerau 1964).
 size_t edits(const std::string& from, const std::string& to) {
-  std::vector<size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < from.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 0; j < to.size(); ++j) {
-      const size_t changed = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, diagonal + 1, row[j] + 1});
+  std::vector<std::vector<size_t>> of(from.size() + 1, std::vector<size_t>(to.size() + 1));  // of their beginnings
+  for (size_t i = 0; i <= from.size(); ++i)
+    for (size_t j = 0; j <= to.size(); ++j) {
+      if (i == 0 || j == 0) {
+        of[i][j] = i + j;
+        continue;
+      }
+      const size_t changed = of[i - 1][j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1);
+      of[i][j] = std::min({changed, of[i - 1][j] + 1, of[i][j - 1] + 1});
+      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1])
+        of[i][j] = std::min(of[i][j], of[i - 2][j - 2] + 1);
     }
-  }
-  return row.back();
+  return of.back().back();
 }
 
 template <class T>
@@ -194,12 +195,16 @@ Option* Options::find(const std::string& name) {
   return it == options_.end() ? nullptr : &*it;
 }
 
-std::string Options::meant_by(const std::string& name) const {
+std::string meant_by(const std::string& name, const std::vector<std::string>& names) {
+  constexpr size_t kLongest = 100;
+  if (name.empty() || name.size() > kLongest) return "";
+  const auto begins = [&](const std::string& known) { return known.starts_with(name); };
+  if (std::ranges::count_if(names, begins) == 1) return *std::ranges::find_if(names, begins);
   std::string nearest;
-  size_t fewest = std::max<size_t>(1, (name.size() + 1) / 3) + 1;
-  for (const Option& option : options_) {
-    const size_t needed = edits(name, option.name_);
-    if (needed < fewest) nearest = option.name_;
+  size_t fewest = std::max<size_t>(1, name.size() / 3) + 1;
+  for (const std::string& known : names) {
+    const size_t needed = edits(name, known);
+    if (needed < fewest) nearest = known;
     fewest = std::min(fewest, needed);
   }
   return nearest;
@@ -231,7 +236,9 @@ void Options::read_config(const std::string& path) {
     const auto& [key, values] = std::tie(parsed.options[0].string_key, parsed.options[0].value);
     Option* option = find(key);
     if (option == nullptr) {
-      const std::string meant = meant_by(key);
+      std::vector<std::string> names;
+      for (const Option& known : options_) names.push_back(known.name_);
+      const std::string meant = meant_by(key, names);
       user_error("{}:{}: unknown key '{}'{}", path, number, key,
                  meant.empty() ? "" : fmt::format("; is '{}' meant?", meant));
     }

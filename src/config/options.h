@@ -56,6 +56,10 @@ class Option {
   std::function<void(const std::string&)> test_;
 };
 
+// The one of these names that was meant by one that is not among them, as far as can be guessed by its letters; or
+// empty.
+std::string meant_by(const std::string& name, const std::vector<std::string>& names);
+
 // The options of a command, in order of declaration. Values live in the caller's structs; what they hold at the
 // declaration is the default.
 class Options {
@@ -71,8 +75,6 @@ class Options {
   }
 
   Option* find(const std::string& name);  // null where there is none
-  // The name that was meant by one that there is none of, as far as can be guessed by its letters; or empty.
-  std::string meant_by(const std::string& name) const;
   const std::deque<Option>& all() const { return options_; }
   std::deque<Option>& all() { return options_; }
 

@@ -23,7 +23,9 @@ void SearchOptions::declare(Options& o) {
         fmt::format("A translation has at most so many tokens more than its source; parsers: {}", of_parsers.max_extra))
       .range(1, 1e6)
       .automatic();
-  o.add("min-length", shortest, "A translation has at least so many tokens; of a line without words none")
+  o.add(
+       "min-length", shortest,
+       "No translation ends before it has so many tokens, but for --max-length-extra; a line without words stays empty")
       .range(0, 1e6);
   o.add(
        "sampling", sampling,

@@ -35,7 +35,7 @@ struct SearchOptions {
   double penalty(int64_t length) const;
   BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos, forbidden, sampling, seed, shortest}; }
   // How many best tokens of each hypothesis a step needs: one more where one is forbidden, or one is drawn and is not
-  // the end. (A search that leaves out the end needs but one for each of the beam.)
+  // the end. (A search has enough: of 2 * beam tokens at least `beam` are not the end.)
   int candidates() const {
     return (sampling > 0 ? sampling + (shortest > 0 ? 1 : 0) : 2 * beam) + (forbidden < 0 ? 0 : 1);
   }
@@ -48,11 +48,11 @@ struct Hypothesis {
 };
 
 // The beam of one sentence. The live hypotheses start as the empty one. A candidate is a live hypothesis and one token
-// more, not the forbidden one, nor </s> before there are `shortest` tokens. In each step, of the first `beam`
-// candidates by log P, those that end in </s> are finished, and the first `beam` candidates that do not are the next
-// live ones (of the first 2 * beam, no more than half can end). After `limit` steps it is over; if nothing was ever
-// finished, the live ones are finished as they are. Candidates of equal log P are ordered by their ids; of finished
-// ones with equal scores the one is first that was finished first.
+// more, not the forbidden one, nor </s> before there are `shortest` tokens, unless that is all. In each step, of the
+// first `beam` candidates by log P, those that end in </s> are finished, and the first `beam` candidates that do not
+// are the next live ones (of the first 2 * beam, no more than half can end). After `limit` steps it is over; if nothing
+// was ever finished, the live ones are finished as they are. Candidates of equal log P are ordered by their ids; of
+// finished ones with equal scores the one is first that was finished first.
 //
 // log P only falls and a penalty only grows, so what comes of a candidate scores at most log P / penalty(limit). One
 // that can no longer enter the result is dropped at once. This changes no result: candidates behind it in the order are

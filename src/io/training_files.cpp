@@ -38,15 +38,15 @@ std::string_view middle_of(std::string_view rest) {
 
 // The number of a model of this kind; none for another one.
 std::optional<int64_t> number_of(const std::string& kind, std::string_view middle) {
-  if (!middle.starts_with(kind)) return std::nullopt;
-  const auto number = parse_number<int64_t>(middle.substr(kind.size()));
-  return number && *number >= 0 ? number : std::nullopt;
+  if (!middle.starts_with(kind) || middle.substr(kind.size()).starts_with('-')) return std::nullopt;
+  return parse_number<int64_t>(middle.substr(kind.size()));
 }
 
 // The metric that a model is best by; empty for another one.
 std::string_view metric_of(std::string_view middle) {
-  constexpr std::string_view kBest = "best-";
-  return middle.starts_with(kBest) && middle.find('.') == middle.npos ? middle.substr(kBest.size()) : "";
+  constexpr std::string_view kBest = "best-", kLetters = "abcdefghijklmnopqrstuvwxyz0123456789-";  // as metrics have
+  return middle.starts_with(kBest) && middle.find_first_not_of(kLetters) == middle.npos ? middle.substr(kBest.size())
+                                                                                        : "";
 }
 
 bool is_numbered(std::string_view middle) {

@@ -125,13 +125,22 @@ NMT_ON_DEVICE_TOO inline int32_t drawn_candidates(const BeamRule& rule, const Be
   int32_t count = 0;
   for (int32_t i = 0; i < (empty ? rule.beam : progress.live); ++i) {
     const int32_t h = empty ? 0 : i;
-    const float most = best.log_probability(h, 0);
-    if (std::isnan(most)) return -1;
-    if (most == -INFINITY) continue;
+    if (std::isnan(best.log_probability(h, 0))) return -1;
+    BeamRule allowed = rule;
+    const auto first_allowed = [&] {
+      int32_t j = 0;
+      while (j < best.k && !(allowed.allows(best.id(h, j), progress.steps) && best.log_probability(h, j) > -INFINITY))
+        ++j;
+      return j;
+    };
+    if (first_allowed() == best.k) allowed.shortest = 0;  // nothing is possible but the end
+    const int32_t first = first_allowed();
+    if (first == best.k) continue;
+    const float most = best.log_probability(h, first);
     // Calls visit(token, its probability over the largest) until it returns false.
     const auto each_token = [&](const auto& visit) {
       for (int32_t j = 0, left = rule.sampling; j < best.k && left > 0; ++j) {
-        if (!rule.allows(best.id(h, j), progress.steps)) continue;
+        if (!allowed.allows(best.id(h, j), progress.steps)) continue;
         if (!visit(j, std::exp(static_cast<double>(best.log_probability(h, j)) - static_cast<double>(most)))) return;
         --left;
       }
@@ -168,14 +177,11 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
                                                  const int32_t* names, int32_t k, double penalty) {
   BeamProgress& progress = *b.progress;
   const BestTokensOfRows best{log_probabilities, ids, names, k};
-  const auto candidates = [&](const BeamRule& r) {
-    return r.sampling > 0 ? drawn_candidates(r, b, best) : first_candidates(r, b, best);
-  };
-  int32_t count = candidates(rule);
-  if (count == 0 && progress.steps < rule.shortest) {  // nothing is possible but the end
+  int32_t count = rule.sampling > 0 ? drawn_candidates(rule, b, best) : first_candidates(rule, b, best);
+  if (count == 0) {  // nothing is possible but the end
     BeamRule ends = rule;
     ends.shortest = 0;
-    count = candidates(ends);
+    count = first_candidates(ends, b, best);
   }
   if (count < 0) return BeamStatus::kNotANumber;
   if (count == 0) return BeamStatus::kImpossible;

@@ -51,7 +51,7 @@ void Vocab::check_id(int64_t id) const {
 void warn_of_unknown(const std::string& text, int64_t unknown, int64_t tokens) {
   constexpr int64_t kUsual = 10;  // percent
   if (unknown * 100 > tokens * kUsual)
-    log::warn("{}: {}% of the tokens are unknown to the vocabulary; is it of this language?", text,
+    log::warn("{}: {}% of the tokens are unknown to the vocabulary, which may be another language's", text,
               unknown * 100 / tokens);
 }
 

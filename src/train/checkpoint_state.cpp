@@ -126,10 +126,10 @@ void write_checkpoint(const std::string& path, const Model& model, const Moments
 
 TrainingState read_checkpoint(const std::string& path, Model& model, Moments& moments) {
   const ModelFile file = ModelFile::open(path);
-  const std::string difference = ModelConfig::from_json(file.config(), path).difference(model.transformer.config());
-  require(difference.empty(), "{} belongs to another model: its {}", path, difference);
   require(file.source_vocabulary() == model.source_vocabulary && file.target_vocabulary() == model.target_vocabulary,
           "{} belongs to another vocabulary", path);
+  const std::string difference = ModelConfig::from_json(file.config(), path).difference(model.transformer.config());
+  require(difference.empty(), "{} belongs to another model: its {}", path, difference);
   const std::string* progress = file.metadata(kProgressKey);
   require(progress != nullptr, "{} is a model without the state of its training", path);
   require_as_written(file, *progress);
@@ -156,8 +156,8 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
              smoothed = file.has(std::string(kSmoothedPrefix) + model.parameters.entries().front().name);
   if (smooths && smoothed) model.read_tensors(file, kSmoothedPrefix, moments.smoothed);
   if (smooths != smoothed)
-    log::warn("{}: --exponential-smoothing {} here; models saved before and after differ by it", path,
-              smooths ? "begins" : "ends");
+    log::warn("{}: --exponential-smoothing {} here: models saved before are {}smoothed, those to come {}", path,
+              smooths ? "begins" : "ends", smooths ? "not " : "", smooths ? "are" : "are not");
   return state;
 }
 

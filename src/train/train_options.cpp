@@ -198,14 +198,13 @@ void TrainOptions::validate() const {
           data.max_length, data.max_length + 1, model.longest());
   require(early_stopping == 0 || Amount::parse("valid-freq", valid_freq).count > 0,
           "--early-stopping needs validations on the way: --valid-freq is 0");
-  for (size_t at = 0; (at = valid_output.find('{', at)) != std::string::npos; ++at)
-    require(valid_output.find('}', at) != at + 2 || valid_output[at + 1] == 'U',
-            "--valid-translation-output: {} stands for nothing; {{U}} is the update", valid_output.substr(at, 3));
+  for (size_t at = 0, end; (at = valid_output.find('{', at)) != std::string::npos; at = end) {
+    end = std::min(valid_output.find('}', at), valid_output.size() - 1) + 1;
+    const std::string placeholder = valid_output.substr(at, end - at);
+    require(placeholder == "{U}", "--valid-translation-output: {} stands for nothing; {{U}} is the update",
+            placeholder);
+  }
   if (trains()) {
-    const auto folder = std::filesystem::path(model_path).parent_path();
-    std::error_code failed;
-    require(folder.empty() || std::filesystem::is_directory(folder, failed), "--model {}: there is no folder {}",
-            model_path, folder.string());
     const TrainingFiles own(model_path);
     own.refuse_numbered(valid_metric_names());
     for (const auto& [option, path] :

@@ -153,6 +153,10 @@ void Trainer::resume(const std::string& checkpoint) try {
 }
 
 std::unique_ptr<FileLock> Trainer::lock() const {
+  const auto folder = std::filesystem::path(options_.model_path).parent_path();
+  std::error_code failed;
+  require(folder.empty() || std::filesystem::exists(folder, failed) || failed, "--model {}: there is no folder {}",
+          options_.model_path, folder.string());
   return std::make_unique<FileLock>(
       files_.lock(),
       fmt::format("{} is being trained by another nmt-train, which holds {}", options_.model_path, files_.lock()));
@@ -289,7 +293,7 @@ Update Trainer::settle(size_t left) {
       continue;
     }
     ++s.skipped_in_row;
-    const bool diverges = s.skipped == 1 && !std::isfinite(update.norm);
+    const bool diverges = s.skipped_in_row == 1 && !std::isfinite(update.norm);
     log_.event(step.made, "warning",
                fmt::format("update {} skipped: loss {}, gradient norm {} ({} skipped so far){}", step.made.updates,
                            std::fabs(update.loss), std::fabs(update.norm), s.skipped,  // NaN without a sign

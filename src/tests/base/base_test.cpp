@@ -62,12 +62,15 @@ TEST_CASE("parallel_for visits every index once and rethrows") {
       CHECK(std::count(visits.begin(), visits.end(), 1) == n);
       CHECK(in_chunks);
     }
-    // Of those that fail the first one, whichever does so first.
-    const auto fail_from_60 = [](int64_t i, int64_t) {
-      if (i == 60) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      if (i >= 60) fail("{}", i);
+    // Of those that fail the first one, whichever does so first; all before it are done.
+    std::vector<int> visits(100);
+    const auto fail_from_49 = [&](int64_t i, int64_t) {
+      if (i == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++visits[static_cast<size_t>(i)];
+      if (i >= 49) fail("{}", i);
     };
-    CHECK_THROWS_WITH(pool.parallel_for(100, 1, fail_from_60), "60");
+    CHECK_THROWS_WITH(pool.parallel_for(100, 1, fail_from_49), "49");
+    CHECK(std::count(visits.begin(), visits.begin() + 49, 1) == 49);
   }
 }
 

@@ -141,6 +141,10 @@ TEST_CASE("a user's mistakes give one line and exit code 2", "[config]") {
       {{"--output", "o", "-z"}, "'-z' was not expected (see"},
       {{"--output", "o", "--cuont=7"}, "'--cuont=7' was not expected; is --count meant? (see"},
       {{"--output", "o", "--out_put", "p"}, "; is --output meant?"},
+      {{"--output", "o", "--no-teid"}, "; is --no-tied meant?"},
+      {{"--output", "o", "--cou", "5"}, "; is --count meant?"},
+      {{"--output", "o", "--dump"}, "; is --dump-config meant?"},
+      {{"--output", "o", "--input", "a"}, "'--input' was not expected (see"},  // its words have no name before them
   };
   for (const auto& [words, part] : mistakes) {
     Tool t;

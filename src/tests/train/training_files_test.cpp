@@ -110,6 +110,8 @@ TEST_CASE("what a killed run left half written is removed, and nothing else") {
                                            "m.big.state.tmp.99999999",  // of the model m.big
                                            "m.big.iter5.safetensors.tmp.99999999",
                                            "m.best-big.iter5.safetensors.tmp.99999999",
+                                           "m.best-Big.safetensors.tmp.99999999",
+                                           "m.iter-0.safetensors.tmp.99999999",
                                            "mm.state.tmp.99999999",
                                            "m.iter5x.safetensors.tmp.99999999",
                                            "m.notes.tmp.txt",
