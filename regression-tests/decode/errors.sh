@@ -118,6 +118,7 @@ decode --model a.safetensors --score-targets two --output out
 make positions.safetensors transformer-train-position-embeddings=true transformer-max-positions=4
 printf 'w2 w3 w4\nw2 w3 w4 w5\n' > four
 decode --model positions.safetensors --input four --output cut
+decode --model positions.safetensors --input four --max-length 2 --output out
 tail -n 1 four > given
 decode --model positions.safetensors --input text --score-targets given --output scored
 cut -d ' ' -f 1-3 given > shorter

@@ -191,6 +191,12 @@ TEST_CASE("what was sent to a file whose unfinished part is kept stays, and repl
   };
   begin("", false);
   CHECK(!std::filesystem::exists(part));
+  {
+    const AtomicFile file(path, AtomicFile::Unfinished::kKept);
+    CHECK(std::filesystem::exists(part));
+    leave_no_temporaries();  // as at a signal
+    CHECK(!std::filesystem::exists(part));
+  }
   begin("first\n", false);
   begin("second\n", false);
   CHECK(read_file(part) == "first\n");

@@ -125,6 +125,8 @@ TEST_CASE("words are linked by the sum over source pieces and the mean over targ
   CHECK(links(cross, {.step = "input"}) == "1-1 2-0");
   // Equal weights: the first word.
   CHECK(links(matrix({{.1f, .1f, .2f, .2f, .4f}, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 1}}), {}) == "0-0 0-1");
+  // A word without pieces has no link.
+  CHECK(alignment_text(align_words(cross, kSource, std::vector<int32_t>{0, 2, 2, -1}, {})) == "0-0 0-2");
   CHECK(align_words(matrix({{1}}), std::vector<int32_t>{-1}, std::vector<int32_t>{0}, {}).empty());
 }
 

@@ -102,7 +102,8 @@ TEST_CASE("dropping hopeless hypotheses loses nothing") {
 }
 
 TEST_CASE("equal hypotheses are ordered by their ids") {
-  const SearchOptions o{.beam = 2, .alpha = 0, .n_best = true};
+  const bool n_best = GENERATE(false, true);
+  const SearchOptions o{.beam = 2, .alpha = 0, .n_best = n_best};
   Beam beam(o, 2, kEos);
   beam.advance(std::vector<float>{-1, -1, -1, -1}, std::vector<int32_t>{0, 2, 3, 4}, 4);
   REQUIRE(beam.live() == 2);
@@ -112,9 +113,9 @@ TEST_CASE("equal hypotheses are ordered by their ids") {
   beam.advance(std::vector<float>{-1, -2, -3, -4, -1, -2, -3, -4}, std::vector<int32_t>{1, 0, 2, 3, 1, 0, 2, 3}, 4);
   CHECK(beam.live() == 0);
   const auto best = beam.best();
-  REQUIRE(best.size() == 2);
+  REQUIRE(best.size() == (n_best ? 2u : 1u));
   CHECK(best[0].ids == std::vector<int32_t>{0});
-  CHECK(best[1].ids == std::vector<int32_t>{2});
+  if (n_best) CHECK(best[1].ids == std::vector<int32_t>{2});
 }
 
 TEST_CASE("without any </s> the live hypotheses are the result") {
@@ -205,7 +206,7 @@ TEST_CASE("what is drawn depends on seed and key, and has the probability of its
     language = key;
     o.seed = 1;
     const auto found = run(key), again = run(key), other = run(key + 50);
-    o.seed = 2;
+    o.seed = key % 2 == 0 ? 2 : 1 + (uint64_t{1} << 32);  // either half of its bits counts
     const auto reseeded = run(key);
     o.seed = 1;
     o.n_best = false;
@@ -230,5 +231,5 @@ TEST_CASE("what is drawn depends on seed and key, and has the probability of its
     differ_by_seed += found.back().ids != reseeded.back().ids;
   }
   CHECK(differ_by_key > 25);
-  CHECK(differ_by_seed > 25);
+  CHECK(differ_by_seed > 40);
 }

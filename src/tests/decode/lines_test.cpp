@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <new>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "decode/line_translator.h"
+#include "decode/tree_grammar.h"
 #include "model_fixture.h"
 #include "tests/catch.h"
 #include "tests/complaint.h"
@@ -77,12 +79,37 @@ TEST_CASE("lines that the host's memory does not suffice for together are worked
   CHECK(found == expected);
   CHECK(calls == static_cast<int>(lines.size()) + 1);
   calls = 0;
-  CHECK_THROWS_AS(translator.translate(lines, [&](int64_t, const std::string&, auto) { fail(); }), OutOfMemory);
+  const auto all = [&] { translator.translate(lines, [&](int64_t, const std::string&, auto) { fail(); }); };
+  CHECK(testing::complaint_of<OutOfMemory>(all) == "out of memory");
   CHECK(calls == fails_at + 1);
   const auto one = [&] { translator.translate(std::span(lines).first(1), take, [] { throw std::bad_alloc(); }); };
   CHECK(
       testing::complaint_of<OutOfMemory>(one) ==
       "out of memory, for one line alone: shorter lines (nmt-decode --max-length) and a smaller --beam-size need less");
+}
+
+TEST_CASE("a tree has as many leaves as its line has words, in pieces or not, also where memory did not suffice") {
+  const auto pieces = Vocab::from_bytes("[UNK]\n[SEP]\na\n", "pieces"), tokens = tree_vocab();
+  const TreeGrammar grammar(*tokens, false, "tokens");
+  TestModel model(13, tokens->size());
+  const Scorer scorer = model.scorer();
+  Runtime runtime(2);
+  Decoder decoder(std::span(&scorer, 1), runtime, {.max_extra = 5, .trees = &grammar});
+  std::vector<std::string> lines;
+  for (int words = 1; words <= 12; ++words) {
+    lines.emplace_back();
+    for (int i = 0; i < words; ++i) lines.back() += words % 3 == 0 ? "\u200d " : "a ";  // a joiner has no piece
+  }
+  LineTranslator translator(decoder, *pieces, *tokens, {.max_length = 10}, "test");
+  std::vector<int64_t> leaves;
+  const auto take = [&](int64_t, const std::string&, auto found) {
+    leaves.push_back(std::ranges::count(found[0].ids.target, tokens->find("XX")));
+  };
+  int calls = 0;
+  translator.translate(lines, take, [&] {
+    if (calls++ == 4) throw std::bad_alloc();
+  });
+  CHECK(leaves == std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10});
 }
 
 TEST_CASE("where memory suffices for no thread that works apart, all work on one line together") {

@@ -27,12 +27,13 @@ std::vector<float> random_floats(Random& random, size_t n) {
 
 void write(const std::string& path, const std::vector<float>& values, std::string_view vocabulary = "v",
            const std::string& config = "{}") {
-  write_model(path, {.metadata = {{"nmt.config", config}, {"nmt.training", "t"}, {"nmt.progress", "p"}},
-                     .source_vocabulary = vocabulary,
-                     .target_vocabulary = {},
-                     .shared_vocabulary = true,
-                     .tensors = {{"w", {static_cast<int64_t>(values.size())}, values},
-                                 {"adam.m.w", {static_cast<int64_t>(values.size())}, values}}});
+  write_model(path,
+              {.metadata = {{"nmt.config", config}, {"nmt.training", "t"}, {"nmt.progress", "p"}, {"nmt.hash", "h"}},
+               .source_vocabulary = vocabulary,
+               .target_vocabulary = {},
+               .shared_vocabulary = true,
+               .tensors = {{"w", {static_cast<int64_t>(values.size())}, values},
+                           {"adam.m.w", {static_cast<int64_t>(values.size())}, values}}});
 }
 
 std::vector<float> read(const std::string& path, size_t n) {
@@ -115,6 +116,7 @@ TEST_CASE("An average holds configuration, vocabulary and sources, and no traini
   CHECK(model.source_vocabulary() == "vocabulary");
   CHECK(model.file().tensors().size() == 2);
   CHECK(model.metadata("nmt.progress") == nullptr);
+  CHECK(model.metadata("nmt.hash") == nullptr);
   CHECK(*model.metadata("nmt.training") == "t");
   CHECK(*model.metadata("nmt.average") ==
         fmt::format(R"([{{"file":"{}","weight":0.25}},{{"file":"{}","weight":0.75}}])", folder / "a", folder / "b"));

@@ -112,9 +112,11 @@ TEST_CASE("a checkpoint of something else is refused, and says of what") {
   const auto same = make_model(drier, 1);
   same->source_vocabulary = same->target_vocabulary = "the vocabulary";
   CHECK(error_of(path, *same, moments).empty());
-  model->source_vocabulary = model->target_vocabulary = "another vocabulary";
-  CHECK(error_of(path, *model, moments) == path + " belongs to another vocabulary");
-  model->source_vocabulary = model->target_vocabulary = "the vocabulary";
+  for (std::string* vocabulary : {&model->source_vocabulary, &model->target_vocabulary}) {
+    *vocabulary = "another vocabulary";
+    CHECK(error_of(path, *model, moments) == path + " belongs to another vocabulary");
+    *vocabulary = "the vocabulary";
+  }
   CHECK(error_of(path, *model, moments).empty());
   model->save(path, model->parameters.values());
   CHECK(error_of(path, *model, moments) == path + " is a model without the state of its training");
@@ -143,6 +145,10 @@ TEST_CASE("a checkpoint that is cut off or damaged is never taken for a whole on
   };
   const std::string unhashed = replaced(whole, "nmt.hash", "nmt.hush");  // as by an earlier version
   CHECK(error_of_content(unhashed).empty());
+  CHECK(error_of_content(replaced(unhashed, "cost-tokens", "lost-tokens")).empty());
+  const TrainingState earlier = read_checkpoint(path, *model, moments);
+  CHECK(earlier.shown.cost_tokens == earlier.shown.tokens);
+  CHECK(earlier.epoch.cost_tokens == earlier.epoch.tokens);
   const auto check_refused = [&](const std::string& what, const std::string& with) {
     INFO(with);
     CHECK(error_of_content(replaced(unhashed, what, with)) == path + ": the state of the training is damaged");

@@ -137,6 +137,14 @@ TEST_CASE("updates follow their definition, on any number of threads and of shar
   }
 }
 
+TEST_CASE("a gradient is skipped that float32 cannot hold squared, or that is longer than so many times the mean") {
+  const UpdateRule rule{.skip_factor = 5};
+  CHECK(!decide(rule, {.squares = 4e36, .loss = 1}, {}).made);
+  CHECK(decide(rule, {.squares = 4e34, .loss = 1}, {}).made);
+  CHECK(decide(rule, {.squares = 100, .loss = 1}, {.mean_norm = 2}).made);
+  CHECK(!decide(rule, {.squares = 101, .loss = 1}, {.mean_norm = 2}).made);
+}
+
 TEST_CASE("the loss scale halves at an overflow and doubles after 2,000 updates without") {
   LossScale scale;
   scale.start(true);

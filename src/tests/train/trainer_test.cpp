@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "decode/line_translator.h"
 #include "tests/complaint.h"
 #include "tests/compute_types.h"
 #include "tests/device.h"
@@ -250,11 +251,13 @@ TEST_CASE("a device that fails is named, with what it did and the last checkpoin
 TEST_CASE("a run that goes on is the run that never stopped, from any update") {
   const TrainingFolder folder;
   TrainOptions o = rich_options(folder, GENERATE("f32", "bf16"));
+  o.skip_factor = 0.5;  // some updates are skipped
   o.disp_freq = "3u";
   o.log_json = folder / "whole.json";
   // An epoch has 15 batches and so 8 updates; 11 updates reach into the second.
   const Tensors whole = folder.fresh(o, "11u");
   auto state = folder.state();
+  CHECK(state.at("skipped") > 0);
   const auto whole_costs = costs(o.log_json);
   o.log_json = folder / "parts.json";
   for (int stop = 1; stop < 11; ++stop) {
@@ -458,13 +461,14 @@ TrainOptions validated(const TrainingFolder& folder) {
 TEST_CASE("which model is best by a metric is found anew where validation changes for it") {
   const TrainingFolder folder;
   TrainOptions o = validated(folder);
-  const bool search = GENERATE(false, true);
+  const int search = GENERATE(0, 1, 2);
   const bool text = GENERATE(false, true);
-  if (search) o.beam_size = 2;
+  if (search == 1) o.beam_size = 2;
+  if (search == 2) o.alpha = 0.9;
   if (text) std::swap(o.valid_sets[0], o.valid_sets[1]);
   folder.further(o, "4u");
   CHECK((folder.state()["best"]["cross-entropy"] == 0.5) == !text);
-  CHECK((folder.state()["best"]["bleu"] == 200) == !(text || search));
+  CHECK((folder.state()["best"]["bleu"] == 200) == !(text || search > 0));
 }
 
 TEST_CASE("the best by a metric is kept while a run measures others, and forgotten where nothing says what it is of") {
@@ -479,6 +483,23 @@ TEST_CASE("the best by a metric is kept while a run measures others, and forgott
   folder.further(o, "6u");
   CHECK(folder.state()["best"]["cross-entropy"] == 0.5);
   CHECK(folder.state()["best"]["bleu"] != 200);
+}
+
+TEST_CASE("the last update is validated whatever is due, on whole lines") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.valid_sets = {folder / "long", folder / "long"};
+  {
+    std::ofstream file(o.valid_sets[0]);
+    for (int i = 0; i <= LineLimits().max_length; ++i) file << "w1 ";
+  }
+  o.valid_freq = "1000u";
+  o.valid_metrics = {"bleu"};
+  o.beam_size = 1;
+  o.log_file = folder / "log";
+  folder.fresh(o, "5u");
+  CHECK(std::filesystem::exists(folder / "m.best-bleu.safetensors"));
+  CHECK(read_file(o.log_file).find(" is cut ") == std::string::npos);
 }
 
 TEST_CASE("a model whose validation gives no number is not the best, though there is none yet") {

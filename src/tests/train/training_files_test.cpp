@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "tests/complaint.h"
+#include "tests/file_size_limit.h"
 #include "tests/train/training_fixture.h"
 
 using namespace nmt;
@@ -12,15 +13,17 @@ using namespace nmt::testing;
 TEST_CASE("a save that was put off is made after the next sound update") {
   const TrainingFolder folder;
   TrainOptions o = folder.options();
-  folder.fresh(o, "2u");
+  folder.fresh(o, "16u");  // 15 updates an epoch
   folder.change([](nlohmann::json& state, Tensors&) {
     CHECK(state.at("due") == nlohmann::json({false, false}));
-    state["due"] = {false, true};
+    state["due"] = {true, true};
   });
-  o.save_freq = "100u";
-  folder.further(o, "5u");
-  CHECK(std::filesystem::exists(folder / "m.iter3.safetensors"));
-  CHECK(!std::filesystem::exists(folder / "m.iter4.safetensors"));
+  if (GENERATE(false, true)) o.valid_sets = o.data.train_sets;  // else no validation is due any more
+  const bool by_epoch = GENERATE(false, true);
+  o.save_freq = by_epoch ? "100e" : "100u";
+  folder.further(o, "19u");
+  CHECK(std::filesystem::exists(folder / (by_epoch ? "m.epoch1.safetensors" : "m.iter17.safetensors")));
+  CHECK(!std::filesystem::exists(folder / "m.iter18.safetensors"));
 }
 
 TEST_CASE("a training can begin with another one's model") {
@@ -152,6 +155,10 @@ TEST_CASE("a model that cannot be written is refused before anything is trained"
   SECTION("as its path leads to where nothing is") {
     std::filesystem::create_symlink(folder / "nowhere/m.safetensors", o.model_path);
     CHECK(complaint_of([&] { folder.further(o, "4u"); }).starts_with("cannot write " + o.model_path));
+  }
+  SECTION("as the disk is too small for its state") {
+    const FileSizeLimit limit(200000);  // of which a model has less than half
+    CHECK(complaint_of<Error>([&] { folder.further(o, "4u"); }).starts_with("cannot write " + folder.state_path()));
   }
   CHECK(!std::filesystem::exists(folder.state_path()));
   CHECK(!std::filesystem::exists(folder / "m.iter2.safetensors"));
