@@ -70,6 +70,8 @@ nmt encode --vocab v.en --input a.de --output /dev/stdout >> kept
 echo before > kept
 nmt encode --vocab v.en --input a.de --output /dev/fd/3 3>> kept
 { echo before; cat pieces; } | cmp - kept
+"$NMT_BIN/nmt-vocab" encode --vocab v.en --input a.de --output /dev/stderr 2>> kept
+head -n 1 kept
 "$NMT_BIN/nmt-vocab" encode --vocab v.en --input a.de --output /dev/fd/9 2>&1 || echo "ended with $?"
 mkfifo pipe
 (head -n 1 a.de; sleep 2; date +%s%N > later) | nmt encode --vocab v.en --output pipe &

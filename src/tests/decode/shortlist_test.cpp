@@ -128,6 +128,7 @@ TEST_CASE("All of many pairs are learned from") {
   Pairs pairs;
   for (int i = 0; i < 1 << 16; ++i) pairs.add({2}, {3});  // as many as are read at a time
   pairs.add({4}, {2});
+  pairs.add({2}, {4});  // too seldom: left out
   pairs.store.finish();
   ThreadPool pool(2);
   const auto shortlist = train_shortlist(pairs.store, *source, *target, {.frequent = 0}, pool);

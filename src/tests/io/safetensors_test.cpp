@@ -306,6 +306,14 @@ TEST_CASE("The writer refuses wrong calls") {
   CHECK(file.find("b")->data.size() == 3);
 }
 
+TEST_CASE("A header that no reader takes is not written") {
+  TempFolder folder;
+  SafetensorsWriter writer(folder / "f");
+  writer.set_metadata("k", std::string(kMaxHeaderBytes, 'v'));
+  CHECK(complaint_of<Error>([&] { writer.commit(); }).starts_with("the header would have 1000000"));
+  CHECK_FALSE(std::filesystem::exists(folder / "f"));
+}
+
 TEST_CASE("A writer that is killed leaves the old file") {
   TempFolder folder;
   const std::string path = folder / "f";

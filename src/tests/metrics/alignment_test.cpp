@@ -33,6 +33,7 @@ TEST_CASE("alignment error rate is that of Och and Ney 2003") {
   CHECK(error_rate({"0-0 0-0"}, {"0-0 0?0"}) == "0.00");      // links are a set, and sure before possible
   CHECK(error_rate({"0-0 1-0"}, {"0-0 1?0 2?0"}) == "0.00");  // what is possible need not be there
   CHECK(error_rate({""}, {""}) == "0.00");
+  CHECK(error_rate({""}, {"0-0"}) == "100.00");
   CHECK(error_rate({"", "0-0"}, {"0-0", "0-0"}) == "33.33");  // sums over sentences: 1 - 2 / 3
   CHECK(error_rate({"0-1"}, {"1-0"}) == "100.00");            // source first
 }
@@ -40,8 +41,9 @@ TEST_CASE("alignment error rate is that of Och and Ney 2003") {
 TEST_CASE("what is no link is refused with its column") {
   CHECK(parse_error(" 0-0\t12-3 4?5 ", true).empty());
   CHECK(parse_error("0-0 4?5", false) == "gold:7:5: '4?5' is a possible link, which only a reference has; write 4-5");
-  for (const std::string bad : {"x", "1", "1-", "-1", "1-2-3", "1--2", "-1-2", "1_2", "1-2S", "1.5-2", "1-1000000",
-                                "99999999999-1", "\xff", "1?", "?", "-", "+1-2", "0x1-2"}) {
+  for (const std::string bad : {"x",    "1",    "1-",  "-1",   "1-2-3", "1--2",      "-1-2",
+                                "-0-1", "0--0", "1_2", "1-2S", "1.5-2", "1-1000000", "99999999999-1",
+                                "\xff", "1?",   "?",   "-",    "+1-2",  "0x1-2"}) {
     INFO(bad);
     CHECK(parse_error("0-0 " + bad, true) ==
           "gold:7:5: '" + bad +

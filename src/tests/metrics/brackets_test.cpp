@@ -99,6 +99,9 @@ TEST_CASE("crossing brackets are those of the test tree") {
   CHECK(compare(gold, "(S (W a) (X (Y (W b) (W c) (W d))) (W e))").crossing == 2);
   CHECK(compare(gold, "(S (W a) (W b) (W c) (X (W d) (W e)))").crossing == 1);
   CHECK(compare(gold, "(S (X (A (W a) (W b)) (W c) (W d)) (W e))").crossing == 0);
+  BracketSums sums;
+  sums.add(compare(gold, "(S (W a) (X (Y (W b) (W c) (W d))) (W e))"));
+  CHECK(sums.with_few_crossings() == 100);
 }
 
 TEST_CASE("random trees match and cross as brackets do one by one") {
@@ -186,6 +189,11 @@ TEST_CASE("a quote that is a word on one side is one on both") {
   CHECK(counts("(S (NP (NNS boys) ('' ')) (VP (VBP go)))", gold, parameters) == "3/3/3");
   CHECK(compare(gold, test, parameters).tags == 2);
   CHECK(compare(test, gold, parameters).words == 3);
+  CHECK(counts("(S (NP (NNS boys) (POS ')) (NP (NN x) (POS ')) (VP (VBP go)))",
+               "(S (NP (NNS boys) ('' ')) (NP (NN x) ('' ')) (VP (VBP go)))", parameters) == "4/4/4");
+  for (const char* mark : {"\"", "/"})
+    CHECK(counts(fmt::format("(S (NN a) (POS {}))", mark), fmt::format("(S (NN a) ('' {}))", mark), parameters) ==
+          "1/1/1");
 }
 
 TEST_CASE("sums, and what they mean") {

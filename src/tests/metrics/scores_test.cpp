@@ -118,6 +118,9 @@ TEST_CASE("BLEU by hand: clipping, brevity, smoothing of an order without matche
   CHECK(bleu("a b c", "a b c", {.effective_order = true}) == Approx(100));
   CHECK(bleu("a x c y", "a b c d", {.smooth_method = "none"}) == 0);
   CHECK(bleu("x y", "a b", {.smooth_method = "floor"}) == 0);  // no match: 0, however it is smoothed
+  // Moses splits before a capital, which is there until then.
+  CHECK(bleu("Then he said. And they left at once", "Then he said . And they left at once",
+             {.tokenize = "moses", .language = "en", .lowercase = true}) == Approx(100));
   CHECK(bleu("rich-text format", "rich - text format", {.tokenize = "none", .compound_split = true}) <
         bleu("rich-text format", "rich-text format", {.tokenize = "none", .compound_split = true}));
 }

@@ -131,6 +131,7 @@ TEST_CASE("paired test: p-values") {
   other[0] = 25;  // differences 1, but for one 5: their mean is 103/99
   CHECK(paired_p_value(same, other, 20, 21) == Approx(2.0 / 100));
   CHECK(paired_p_value(same, other, 20, 24) == Approx(1.0 / 100));
+  CHECK(paired_p_value(std::vector{20.0, 20.0}, std::vector{20.0, 22.0}, 20, 21) == Approx(1.0 / 3));  // 1 is not above
   CHECK_THROWS(paired_p_value(same, std::vector<double>{1.0}, 1, 1));
 }
 

@@ -147,6 +147,7 @@ TEST_CASE("initialisation", "[nn]") {
   c.heads = 4;
   c.dim_key = c.dim_value = 16;
   c.enc_depth = 3;
+  c.decoder_layer = "convolution";
   c.source_vocabulary = c.target_vocabulary = 500;
   c.train_positions = true;
   TestModel model(c), again(c), other(c);
@@ -189,7 +190,8 @@ TEST_CASE("initialisation", "[nn]") {
     int scaled = 0;
     for (const auto& e : p.entries()) {
       INFO(e.name);
-      const bool ends = e.name.find("attention.output.weight") != std::string::npos || e.name.ends_with("outer.weight");
+      const bool ends = e.name.ends_with("attention.output.weight") || e.name.ends_with("outer.weight") ||
+                        e.name.ends_with("convolution.weight");
       scaled += ends;
       const auto a = p.values(e), b = other.parameters.values(e);
       for (size_t i = 0; i < a.size(); ++i) REQUIRE(b[i] == Approx(a[i] * (ends ? factor : 1)).epsilon(1e-6));

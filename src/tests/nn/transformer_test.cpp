@@ -200,6 +200,24 @@ TEST_CASE("a tied embedding's gradient is the sum of its three roles", "[nn]") {
   CHECK(difference(one.gradients.at("embedding.weight"), sum) <= 1e-6);
 }
 
+TEST_CASE("of an even number of positions a convolution of the encoder sees one more before than behind", "[nn]") {
+  ModelConfig c = small_config();
+  c.encoder_layer = "convolution";
+  c.kernel_width = 1;
+  TestModel one(c);
+  c.kernel_width = 2;
+  TestModel two(c);  // of which the position before counts nothing
+  const auto width = static_cast<size_t>(c.dim_emb);
+  for (const char* name : {"encoder.0.convolution.weight", "encoder.1.convolution.weight"}) {
+    const auto from = one.parameters.values(one.parameters.entry(name));
+    const auto to = two.parameters.values(two.parameters.entry(name));
+    std::ranges::fill(to, 0.f);
+    for (size_t i = 0; i < from.size(); ++i) to[i + (i / width + 1) * width] = from[i];
+  }
+  const PairInput batch = random_batch(c);
+  CHECK(run(two, batch).loss == Approx(run(one, batch).loss));
+}
+
 TEST_CASE("every site of dropout has a name and a number of its own", "[nn]") {
   ModelConfig c = small_config();
   c.dropout = 0.1;

@@ -72,6 +72,7 @@ TEST_CASE("a store in a file gives what a store in memory gives, in any order") 
     std::vector<uint8_t> record;
     SentenceStore::encode(ids, record);
     for (auto* store : {&memory, &file, &late}) store->append(record, {source, target});
+    REQUIRE(late.memory_bytes() <= int64_t{9} << 20);
   }
   for (auto* store : {&memory, &file, &late}) store->finish();
   CHECK(memory.in_memory());
@@ -107,20 +108,21 @@ TEST_CASE("a store says what is wrong with its folder") {
 }
 
 TEST_CASE("a disk without room is an error that names the folder") {
-  const TempFolder folder;
-  std::string message;
-  {
+  const auto message = [](const std::string& folder) {
     const FileSizeLimit limit(1 << 20);
-    SentenceStore store(0, folder.path());
+    SentenceStore store(0, folder);
     const std::vector<uint8_t> record(100000, 1);
-    try {
+    return complaint_of<Error>([&] {
       for (int i = 0; i < 100; ++i) store.append(record, {50000, 50000});
-    } catch (const Error& error) {
-      message = error.what();
-    }
-  }
-  CHECK(contains(message, "cannot write the temporary file in " + folder.path()));
+    });
+  };
+  const TempFolder folder;
+  CHECK(contains(message(folder.path()), "cannot write the temporary file in " + folder.path()));
   CHECK(std::filesystem::is_empty(folder.path()));
+  const std::string usual = std::filesystem::temp_directory_path();
+  ::setenv("TMPDIR", "", 1);  // as good as none
+  CHECK(contains(message(""), "cannot write the temporary file in /tmp: "));
+  ::setenv("TMPDIR", usual.c_str(), 1);
 }
 
 TEST_CASE("data options set the limits of a batch") {
@@ -161,6 +163,7 @@ TEST_CASE("empty and over-long pairs are skipped, counted and named") {
   const std::string en = files.folder / "train.en", de = files.folder / "train.de";
   CHECK(counts.examples == std::vector<std::string>{en + ":2 is empty", de + ":3 is empty", en + ":4 has 5 tokens",
                                                     de + ":5 has 4 tokens", en + ":6 is empty"});
+  CHECK(EpochReport{counts, {}}.lines().at(1).ends_with(en + ":6 is empty"));
 }
 
 TEST_CASE("--max-length-crop cuts over-long sentences") {
@@ -204,6 +207,7 @@ TEST_CASE("only a few examples are kept") {
   REQUIRE(report.lines().size() == 2);
   CHECK(contains(report.lines()[1], "of 1001 pairs read 1000 are skipped as empty"));
   CHECK(contains(report.lines()[1], "train.en:2 is empty; "));
+  CHECK(report.lines()[1].ends_with("; ..."));
 }
 
 TEST_CASE("what is wrong with the files is said with their names") {

@@ -138,6 +138,9 @@ TEST_CASE("any tokens are repaired to a tree over exactly the words") {
 
 TEST_CASE("tokens of any depth are repaired") {
   std::string tokens;
+  for (size_t i = 0; i < kMostOpen; ++i) tokens += "(S ";
+  CHECK(error_of(tokens + "XX", "a") == "1497: '(S' is not closed");
+  CHECK(error_of(tokens + "(S XX", "a") == "1495: more than 498 brackets are open");
   for (int i = 0; i < 1'000'000; ++i) tokens += "(S ";
   const auto tree = delinearise(tokens + "XX", split_words("a b"), ignore);
   REQUIRE(tree);

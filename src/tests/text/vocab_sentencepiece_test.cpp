@@ -9,16 +9,27 @@ namespace {
 
 // A protocol buffer's length-delimited field.
 std::string field(int number, const std::string& content) {
-  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(content.size())} + content;
+  std::string text{static_cast<char>(number << 3 | 2)};
+  size_t rest = content.size();
+  for (; rest >= 0x80; rest >>= 7) text.push_back(static_cast<char>(rest | 0x80));
+  return text + static_cast<char>(rest) + content;
 }
 std::string piece(const std::string& text, int type) {
   return field(1, field(1, text) + std::string{'\x15', 0, 0, 0, 0, '\x18', static_cast<char>(type)});
 }
 
-constexpr int kNormal = 1, kUnknown = 2, kControl = 3;  // types of pieces
+constexpr int kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4;  // types of pieces
 
-std::string foreign_model(const std::string& pieces) {
-  return pieces + field(2, std::string("\x18\x02", 2)) + field(3, "");  // BPE, no normalisation
+std::string foreign_model(const std::string& pieces, const std::string& normalisation = "") {
+  return pieces + field(2, std::string("\x18\x02", 2)) + field(3, normalisation);  // BPE
+}
+
+// The rules that "a", "aa" and so on are nothing, so many: a double array whose nodes and leaves lie in one block.
+std::string rules(uint32_t count) {
+  std::vector<uint32_t> units(256, 1u << 31);
+  units[0] = 1 << 10;
+  for (uint32_t k = 1; k <= count; ++k) units[k ^ 'a'] = (k ^ 'a' ^ (k + 1)) << 10 | 1 << 8 | 'a';
+  return std::string("\0\4\0\0", 4) + std::string(reinterpret_cast<const char*>(units.data()), 1024) + '\0';
 }
 
 }  // namespace
@@ -56,6 +67,21 @@ TEST_CASE("SentencePiece: ids, round trip, determinism, both types") {
     CHECK(complaint_of([&] { vocab.decode(ids({200})); }) == "piece id 200 is outside the vocabulary (0 to 199)");
     CHECK(measure_fit(vocab, trained.words, 1).text() == measure_fit(vocab, trained.words, 3).text());
   }
+}
+
+TEST_CASE("SentencePiece: a model that the library has no room for, or with a part twice, is refused") {
+  const std::string usual = piece("<unk>", kUnknown) + piece("</s>", kControl) + piece("b", kNormal);
+  const auto complaint = [](const std::string& bytes) {
+    return complaint_of([&] { Vocab::from_bytes(bytes, "v")->encode(std::string(100, 'a')); });
+  };
+  CHECK(complaint(foreign_model(usual, field(2, rules(32)))).empty());
+  CHECK(complaint(foreign_model(usual, field(2, rules(33)))) == "v is damaged: the rules of its normalisation");
+  std::string pieces = usual;
+  for (size_t n = 1; n <= 64; ++n) pieces += piece(std::string(n, 'a'), kUserDefined);
+  CHECK(complaint(foreign_model(pieces)).empty());
+  CHECK(complaint(foreign_model(pieces + piece(std::string(65, 'a'), kUserDefined)))
+            .starts_with("v is damaged: too many user-defined pieces begin like 'aaa"));
+  CHECK(complaint(foreign_model(usual) + field(3, "")) == "v is damaged: a part of it is there twice");
 }
 
 TEST_CASE("SentencePiece: text is normalised by the model's rule") {

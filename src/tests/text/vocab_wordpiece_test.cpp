@@ -97,6 +97,8 @@ TEST_CASE("WordPiece: words are joined as text is written") {
   CHECK(join({"er", "sagt", ":", "\"", "ja", "\"", "und", "\"", "nein", "\""}) == "er sagt: \"ja\" und \"nein\"");
   CHECK(join({"„", "ja", "“", "oder", "“", "so", "”", "»", "a", "«", "«", "b", "»"}) == "„ja“ oder “so” »a« «b»");
   CHECK(join({"3", ".", "5", "km", ".", "Um", "12", ":", "30"}) == "3.5 km. Um 12:30");
+  CHECK(join({"3", ",", "5"}) == "3,5");
+  CHECK(join({"on", "monday", ",", "5"}) == "on monday, 5");
   CHECK(join({"wohl", "-", "be", "kannt"}) == "wohl-be kannt");
   CHECK(join({"東", "京", "tower"}) == "東京 tower");
 }

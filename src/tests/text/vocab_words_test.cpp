@@ -1,3 +1,5 @@
+#include <set>
+
 #include "tests/text/vocab_fixture.h"
 #include "text/vocab_lines.h"
 #include "text/words.h"
@@ -149,6 +151,14 @@ TEST_CASE("a sample of the training text is uniform, in order and the same for a
   }
   // Each line is drawn 30 times on average with a standard deviation of 5.2.
   for (const int count : drawn) CHECK(std::abs(count - 30) < 5 * 5.2);
+  write_lines(folder / "1", {"a", "b"});
+  std::set<std::string> either;
+  for (uint64_t seed = 0; seed < 64; ++seed) {
+    std::string line;
+    REQUIRE(TrainingLines({folder / "1"}, 1, seed).next(line));
+    either.insert(line);
+  }
+  CHECK(either.size() == 2);
 }
 
 TEST_CASE("malformed training text is repaired") {

@@ -1,6 +1,10 @@
 // What a training begins with, and what it leaves: models and checkpoints.
+#include "io/training_files.h"
+
 #include <filesystem>
 #include <fstream>
+
+#include <unistd.h>
 
 #include "base/error.h"
 #include "tests/complaint.h"
@@ -108,7 +112,9 @@ TEST_CASE("what a killed run left half written is removed, and nothing else") {
   // A process number that is none: the largest possible is 2^22.
   const std::vector<std::string> leftovers = {"m.state.tmp.99999999", "m.safetensors.tmp.99999999",
                                               "m.iter5.safetensors.tmp.99999999", "m.epoch5.safetensors.tmp.99999999",
-                                              "m.best-cross-entropy.safetensors.tmp.99999999"};
+                                              "m.best-cross-entropy.safetensors.tmp.99999999",
+                                              // of a process that had this one's number
+                                              fmt::format("m.iter5.safetensors.tmp.{}", ::getpid())};
   const std::vector<std::string> others = {"other.state.tmp.99999999",
                                            "m.big.state.tmp.99999999",  // of the model m.big
                                            "m.big.iter5.safetensors.tmp.99999999",
@@ -126,6 +132,12 @@ TEST_CASE("what a killed run left half written is removed, and nothing else") {
   folder.further(folder.options(), "1u");
   for (const auto& name : leftovers) CHECK(!std::filesystem::exists(folder / name));
   for (const auto& name : others) CHECK(std::filesystem::exists(folder / name));
+}
+
+TEST_CASE("a log may be named as a training's file where it lies elsewhere") {
+  const TrainingFiles files("./m.safetensors");
+  CHECK_NOTHROW(files.refuse_own("log", "other/m.state"));
+  CHECK_THROWS_AS(files.refuse_own("log", "other/../m.state"), UserError);
 }
 
 TEST_CASE("a model of a later update than the checkpoint's, as of a save that was killed, does not stay") {
