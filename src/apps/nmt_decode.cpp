@@ -47,9 +47,8 @@ struct DecodeOptions {
           "File to write, when all is translated; what is interrupted leaves its lines in FILE.part.N")
         .short_name('o');
     o.add("n-best", search.n_best,
-          "Write the best hypotheses, as many as the beam has, fewer where fewer ended: LINE ||| TRANSLATION ||| F0= "
-          "LOG-P ||| "
-          "SCORE");
+          "Write the best hypotheses, as many as the beam has, fewer where fewer ended: LINE ||| TRANSLATION ||| "
+          "F0= LOG-P ||| SCORE");
     o.add("scores", scores, "Write LOG-P and SCORE before each translation, with tabs");
     o.add(
         "score-targets", score_targets,
