@@ -102,25 +102,26 @@ std::string TrainingFiles::numbered(const std::string& kind, int64_t number) con
   return fmt::format("{}.{}{}{}", prefix_, kind, number, kSuffix);
 }
 
-// visit(path, name) for all in the prefix's folder; what the folder could not be read for.
+// visit(path, rest) for all in the prefix's folder whose names begin with the prefix's: what follows. Returns what the
+// folder could not be read for.
 template <class Visit>
 std::error_code TrainingFiles::for_each_file(Visit visit) const {
   const fs::path folder = fs::path(prefix_).parent_path();
+  const std::string begin = fs::path(prefix_).filename().string();
   std::error_code failed;
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, failed), end; !failed && entry != end;
        entry.increment(failed)) {
     const fs::path file = entry->path().filename();
-    visit(folder / file, file.string());
+    const std::string name = file.string();
+    if (name.starts_with(begin)) visit(folder / file, std::string_view(name).substr(begin.size()));
   }
   return failed;
 }
 
 std::vector<TrainingFiles::Numbered> TrainingFiles::find(const std::string& kind) const {
-  const std::string name = fs::path(prefix_).filename().string();
   std::vector<Numbered> found;
-  const std::error_code failed = for_each_file([&](const fs::path& path, const std::string& file) {
-    if (!file.starts_with(name)) return;
-    const auto number = number_of(kind, middle_of(std::string_view(file).substr(name.size())));
+  const std::error_code failed = for_each_file([&](const fs::path& path, std::string_view rest) {
+    const auto number = number_of(kind, middle_of(rest));
     if (number) found.push_back({*number, path.string()});
   });
   const std::string folder = fs::path(prefix_).parent_path().string();
@@ -199,13 +200,11 @@ std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t ep
 
 void TrainingFiles::remove_leftovers() const {
   constexpr std::string_view kTemporary = ".tmp.";
-  const std::string name = fs::path(prefix_).filename().string();
-  for_each_file([&](const fs::path& path, const std::string& file) {
-    const size_t end = file.rfind(kTemporary);
-    if (!file.starts_with(name) || end == std::string::npos || end < name.size()) return;
-    const std::string_view rest = file;
+  for_each_file([&](const fs::path& path, std::string_view rest) {
+    const size_t end = rest.rfind(kTemporary);
+    if (end == rest.npos || !is_own(rest.substr(0, end))) return;
     const auto pid = parse_number<pid_t>(rest.substr(end + kTemporary.size()));
-    if (!is_own(rest.substr(name.size(), end - name.size())) || !pid || *pid <= 0) return;
+    if (!pid || *pid <= 0) return;
     std::error_code ignored;
     if (*pid == ::getpid() || (::kill(*pid, 0) != 0 && errno == ESRCH)) fs::remove(path, ignored);
   });

@@ -133,8 +133,11 @@ NMT_ON_DEVICE_TOO inline int32_t drawn_candidates(const BeamRule& rule, const Be
         ++j;
       return j;
     };
-    if (first_allowed() == best.k) allowed.shortest = 0;  // nothing is possible but the end
-    const int32_t first = first_allowed();
+    int32_t first = first_allowed();
+    if (first == best.k) {  // nothing is possible but the end
+      allowed.shortest = 0;
+      first = first_allowed();
+    }
     if (first == best.k) continue;
     const float most = best.log_probability(h, first);
     // Calls visit(token, its probability over the largest) until it returns false.
@@ -178,7 +181,7 @@ NMT_ON_DEVICE_TOO inline BeamStatus advance_beam(const BeamRule& rule, const Bea
   BeamProgress& progress = *b.progress;
   const BestTokensOfRows best{log_probabilities, ids, names, k};
   int32_t count = rule.sampling > 0 ? drawn_candidates(rule, b, best) : first_candidates(rule, b, best);
-  if (count == 0) {  // nothing is possible but the end
+  if (count == 0 && rule.sampling == 0) {  // nothing is possible but the end
     BeamRule ends = rule;
     ends.shortest = 0;
     count = first_candidates(ends, b, best);
