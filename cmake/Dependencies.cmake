@@ -1,10 +1,11 @@
 # Packages of the distribution; where versions differ between Debian 12 and Ubuntu 24.04, the difference stays here.
 find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(Boost REQUIRED COMPONENTS program_options iostreams)
+find_package(Boost REQUIRED COMPONENTS program_options)
 find_package(ICU REQUIRED COMPONENTS uc)
 find_package(dnnl REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)

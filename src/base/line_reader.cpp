@@ -4,51 +4,48 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <utility>
 
-#include <boost/core/ref.hpp>
-#include <boost/iostreams/device/file_descriptor.hpp>
-#include <boost/iostreams/filter/gzip.hpp>
-#include <boost/iostreams/filtering_streambuf.hpp>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#define ZLIB_CONST  // what it reads it does not change
+#include <zlib.h>
 #include <zstd.h>
 
 #include "base/error.h"
 #include "base/files.h"
 
 namespace nmt {
-namespace io = boost::iostreams;
-
 namespace {
 
 constexpr size_t kBlock = 1 << 16;
 constexpr size_t kLongestLine = size_t{1} << 26;  // no text: a few bytes of a packed file may stand for gigabytes
 
-// Bytes as they come, so that no line of a pipe is held back; read() gives 0 or less at the end.
+// Bytes as they come, so that no line of a pipe is held back; read() gives 0 at the end.
 class RawBytes {
  public:
-  using char_type = char;
-  using category = io::source_tag;
-
-  void open(int descriptor) {
-    file_.open(descriptor, descriptor == STDIN_FILENO ? io::never_close_handle : io::close_handle);
+  explicit RawBytes(int descriptor) : descriptor_(descriptor) {}
+  ~RawBytes() {
+    if (descriptor_ != STDIN_FILENO) ::close(descriptor_);
   }
+  RawBytes(const RawBytes&) = delete;
+  RawBytes& operator=(const RawBytes&) = delete;
 
-  std::streamsize read(char* data, std::streamsize bytes) {
-    if (head_.empty()) return file_.read(data, bytes);
-    const size_t given = head_.copy(data, static_cast<size_t>(bytes));
+  size_t read(char* data, size_t bytes) {
+    if (head_.empty()) return read_file(data, bytes);
+    const size_t given = head_.copy(data, bytes);
     head_.erase(0, given);
-    return static_cast<std::streamsize>(given);
+    return given;
   }
 
   // Looks at the first bytes; read() still gives them.
   bool begin_with(std::string_view magic) {
     char next[16];
     while (head_.size() < magic.size() && magic.starts_with(head_)) {
-      const auto got = file_.read(next, static_cast<std::streamsize>(magic.size() - head_.size()));
-      if (got <= 0) return false;
-      head_.append(next, static_cast<size_t>(got));
+      const size_t got = read_file(next, magic.size() - head_.size());
+      if (got == 0) return false;
+      head_.append(next, got);
     }
     return head_.starts_with(magic);
   }
@@ -57,37 +54,95 @@ class RawBytes {
   bool end_within(std::string_view magic) const { return head_.size() < magic.size() && magic.starts_with(head_); }
 
  private:
-  io::file_descriptor_source file_;
+  size_t read_file(char* data, size_t bytes) const {
+    ssize_t got = 0;
+    do got = ::read(descriptor_, data, bytes);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) fail("{}", std::strerror(errno));
+    return static_cast<size_t>(got);
+  }
+
+  const int descriptor_;
   std::string head_;
 };
 
-// The content of zstd frames, one after another. (Boost's filter ends quietly where a file is cut off.)
-class ZstdBytes {
+// The content of a packed file, as much at a time as its bytes give; read() gives 0 at the end. Throws Error where they
+// are damaged or cut off, after what is before that.
+class Unpacker {
  public:
-  explicit ZstdBytes(RawBytes& raw) : raw_(raw), stream_(::ZSTD_createDStream(), ::ZSTD_freeDStream) {
-    if (!stream_) throw std::bad_alloc();
-  }
+  explicit Unpacker(RawBytes& raw) : raw_(raw) {}
+  Unpacker(const Unpacker&) = delete;
+  Unpacker& operator=(const Unpacker&) = delete;
+  virtual ~Unpacker() = default;
+  virtual size_t read(char* data, size_t bytes) = 0;
 
-  std::streamsize read(char* data, std::streamsize bytes) {
-    ZSTD_outBuffer out{data, static_cast<size_t>(bytes), 0};
-    for (;;) {
-      const size_t before = in_.pos, left = ::ZSTD_decompressStream(stream_.get(), &out, &in_);
-      if (::ZSTD_isError(left) != 0) fail("{}", ::ZSTD_getErrorName(left));
-      if (in_.pos > before || out.pos > 0) open_ = left != 0;
-      if (out.pos > 0) return static_cast<std::streamsize>(out.pos);
-      if (in_.pos < in_.size) continue;
-      packed_.resize(kBlock);
-      const auto got = raw_.read(packed_.data(), static_cast<std::streamsize>(packed_.size()));
-      if (got <= 0 && open_) fail("zstd frame without end");
-      if (got <= 0) return 0;
-      in_ = {packed_.data(), static_cast<size_t>(got), 0};
-    }
+ protected:
+  std::string_view read_packed() {
+    packed_.resize(kBlock);
+    return {packed_.data(), raw_.read(packed_.data(), packed_.size())};
   }
 
  private:
   RawBytes& raw_;
-  std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream_;
   std::string packed_;
+};
+
+// Members of gzip, one after another. (Boost's filter holds back what it has until its buffer is full.)
+class GzipBytes : public Unpacker {
+ public:
+  explicit GzipBytes(RawBytes& raw) : Unpacker(raw) {
+    constexpr int kGzipAlone = 16;  // no other format of zlib's
+    if (::inflateInit2(&stream_, kGzipAlone + MAX_WBITS) != Z_OK) throw std::bad_alloc();
+  }
+  ~GzipBytes() override { ::inflateEnd(&stream_); }
+
+  size_t read(char* data, size_t bytes) override {
+    stream_.next_out = reinterpret_cast<Bytef*>(data);
+    stream_.avail_out = static_cast<uInt>(bytes);
+    for (;;) {
+      const int status = ::inflate(&stream_, Z_NO_FLUSH);
+      if (status == Z_MEM_ERROR) throw std::bad_alloc();
+      if (status == Z_STREAM_END) ::inflateReset(&stream_);
+      if (stream_.avail_out < bytes) return bytes - stream_.avail_out;
+      if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+        fail("{}", stream_.msg != nullptr ? stream_.msg : "no gzip");
+      if (stream_.avail_in > 0) continue;
+      const auto packed = read_packed();
+      if (packed.empty() && stream_.total_in > 0) fail("gzip member without end");
+      if (packed.empty()) return 0;
+      stream_.next_in = reinterpret_cast<const Bytef*>(packed.data());
+      stream_.avail_in = static_cast<uInt>(packed.size());
+    }
+  }
+
+ private:
+  z_stream stream_ = {};
+};
+
+// Frames of zstd, one after another. (Boost's filter ends quietly where a file is cut off.)
+class ZstdBytes : public Unpacker {
+ public:
+  explicit ZstdBytes(RawBytes& raw) : Unpacker(raw), stream_(::ZSTD_createDStream(), ::ZSTD_freeDStream) {
+    if (!stream_) throw std::bad_alloc();
+  }
+
+  size_t read(char* data, size_t bytes) override {
+    ZSTD_outBuffer out{data, bytes, 0};
+    for (;;) {
+      const size_t before = in_.pos, left = ::ZSTD_decompressStream(stream_.get(), &out, &in_);
+      if (::ZSTD_isError(left) != 0) fail("{}", ::ZSTD_getErrorName(left));
+      if (in_.pos > before || out.pos > 0) open_ = left != 0;
+      if (out.pos > 0) return out.pos;
+      if (in_.pos < in_.size) continue;
+      const auto packed = read_packed();
+      if (packed.empty() && open_) fail("zstd frame without end");
+      if (packed.empty()) return 0;
+      in_ = {packed.data(), packed.size(), 0};
+    }
+  }
+
+ private:
+  std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream_;
   ZSTD_inBuffer in_{nullptr, 0, 0};
   bool open_ = false;  // within a frame
 };
@@ -114,53 +169,35 @@ std::string_view other_format(RawBytes& raw) {
 }  // namespace
 
 struct LineReader::Source {
+  Source(int descriptor, std::string extension) : raw(descriptor), packed_by_name(std::move(extension)) {}
+
   RawBytes raw;
-  io::filtering_streambuf<io::input> gzip;
-  std::unique_ptr<ZstdBytes> zstd;
-
-  std::streamsize read(char* data, std::streamsize bytes) {
-    if (!started) {
-      started = true;
-      if (raw.begin_with(kGzip)) {
-        gzip.push(io::gzip_decompressor());
-        gzip.push(boost::ref(raw));
-      } else if (is_zstd(raw)) {
-        zstd = std::make_unique<ZstdBytes>(raw);
-      } else if ((packed_by_name == ".gz" && raw.end_within(kGzip)) ||
-                 (packed_by_name == ".zst" && raw.end_within(kZstd))) {
-        fail("it ends within its first bytes");
-      }
-    }
-    if (zstd) return zstd->read(data, bytes);
-    return gzip.empty() ? raw.read(data, bytes) : read_gzip(data, bytes);
-  }
-
-  // What is decoded before damage is found is read first.
-  std::streamsize read_gzip(char* data, std::streamsize bytes) {
-    if (damage) std::rethrow_exception(damage);
-    std::streamsize got = 0;
-    try {
-      while (got < bytes && gzip.sgetc() != std::char_traits<char>::eof())
-        got += gzip.sgetn(data + got, std::clamp<std::streamsize>(gzip.in_avail(), 1, bytes - got));
-    } catch (...) {
-      if (got == 0) throw;
-      damage = std::current_exception();
-    }
-    return got;
-  }
-
   std::string packed_by_name;  // how the name ends
-  std::exception_ptr damage;
+  std::unique_ptr<Unpacker> unpacker;
   std::string buffer;
   size_t position = 0;
   bool started = false, ended = false;
+
+  size_t read(char* data, size_t bytes) {
+    if (!started) start();
+    return unpacker ? unpacker->read(data, bytes) : raw.read(data, bytes);
+  }
+
+  void start() {
+    started = true;
+    if (raw.begin_with(kGzip))
+      unpacker = std::make_unique<GzipBytes>(raw);
+    else if (is_zstd(raw))
+      unpacker = std::make_unique<ZstdBytes>(raw);
+    else if ((packed_by_name == ".gz" && raw.end_within(kGzip)) || (packed_by_name == ".zst" && raw.end_within(kZstd)))
+      fail("it ends within its first bytes");
+  }
 };
 
-LineReader::LineReader(std::string path) : name_(input_name(path)), source_(std::make_unique<Source>()) {
+LineReader::LineReader(std::string path) : name_(input_name(path)) {
   const int descriptor = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   require(descriptor >= 0, "cannot read {}: {}", name_, std::strerror(errno));
-  source_->raw.open(descriptor);
-  source_->packed_by_name = std::filesystem::path(path).extension();
+  source_ = std::make_unique<Source>(descriptor, std::filesystem::path(path).extension());
   struct stat status = {};
   require(::fstat(descriptor, &status) != 0 || !S_ISDIR(status.st_mode), "cannot read {}: it is a folder", name_);
 }
@@ -189,7 +226,7 @@ bool LineReader::next(std::string& line) {
       return true;
     }
     s.buffer.resize(kBlock);
-    std::streamsize got = 0;
+    size_t got = 0;
     std::string_view format;
     try {
       if (!s.started) format = other_format(s.raw);
@@ -200,8 +237,8 @@ bool LineReader::next(std::string& line) {
       user_error("cannot read {} after line {}: damaged or cut off ({})", name_, line_number_, error.what());
     }
     require(format.empty(), "{} is {}: make it UTF-8, plain or compressed by gzip or zstd", name_, format);
-    s.buffer.resize(got > 0 ? static_cast<size_t>(got) : 0);
-    s.ended = got <= 0;
+    s.buffer.resize(got);
+    s.ended = got == 0;
   }
 }
 
