@@ -52,6 +52,7 @@ fails "several exchange" train --exchange-precision bf16
 fails "translations of nothing" train --valid-translation-output translations
 fails "metrics of nothing" train --valid-metrics bleu
 fails "a beam of nothing" train --beam-size 6
+fails "a parser's beam of nothing" train --target-trees --beam-size 6
 fails "a beam that finds nothing" train --valid-sets data/dev.en data/dev.de --beam-size 6
 fails "a penalty of nothing" train --valid-sets data/dev.en data/dev.de --valid-metrics cross-entropy perplexity --alpha 1
 fails "two limits of a batch" train --mini-batch-words 500 --batch-target-words 400

@@ -77,4 +77,4 @@ head -c 20000 a.state | grep -aoE 'clip-norm = 0.5' | head -n 1
 "$NMT_BIN/nmt-train" --task transformer-big --dim-emb 256 --dump-config |
   grep -E '^(task|dim-emb|transformer-dim-ffn|transformer-heads|transformer-dropout|after|save-freq) '
 "$NMT_BIN/nmt-train" --task transformer-tiny --batch-target-words 500 --dump-config | grep -E '^(mini-batch-words|batch-.*-words) '
-"$NMT_BIN/nmt-train" --target-trees --alpha 0.5 --dump-config | grep -E '^(beam-size|alpha) '
+"$NMT_BIN/nmt-train" --target-trees --valid-sets none none --valid-translation-output out --alpha 0.5 --dump-config | grep -E '^(beam-size|alpha) '

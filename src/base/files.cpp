@@ -58,6 +58,7 @@ static_assert(std::atomic<const char*>::is_always_lock_free);
 // The open file that a path names; -1: none. What it leads to belongs to whoever redirected it, and may hold more than
 // this program writes.
 int named_descriptor(const std::string& path) {
+  if (path == "/dev/stdin") return STDIN_FILENO;
   if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
   for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"})
@@ -65,6 +66,7 @@ int named_descriptor(const std::string& path) {
   return -1;
 }
 bool is_standard_output(const std::string& path) { return named_descriptor(path) == STDOUT_FILENO; }
+bool is_standard_input(const std::string& path) { return path == "-" || named_descriptor(path) == STDIN_FILENO; }
 
 constexpr std::string_view kPart = " has the lines that were written before";
 
@@ -237,13 +239,12 @@ bool same_file(const std::string& a, const std::string& b) {
 }
 
 OptionFiles& OptionFiles::reads(const std::string& option, const std::string& path) {
-  if (path == "-") {
+  if (is_standard_input(path)) {
     require(standard_input_.empty(), "standard input is asked for twice: --{}{}{}", standard_input_,
             standard_input_ == option ? "" : " and --", standard_input_ == option ? "" : option);
     standard_input_ = option;
-  } else if (!path.empty()) {
-    all_.push_back({option, path, false});
   }
+  if (path != "-" && !path.empty()) all_.push_back({option, path, false});
   return *this;
 }
 

@@ -6,9 +6,8 @@
 
 namespace nmt {
 
-void SearchOptions::declare(Options& o) {
+void SearchOptions::declare_beam(Options& o) {
   const SearchOptions of_parsers = parsing();
-  o.group("Search");
   o.add("beam-size", beam, fmt::format("Hypotheses kept for each sentence; parsers: {}", of_parsers.beam))
       .short_name('b')
       .range(1, kMostBeam)
@@ -18,9 +17,14 @@ void SearchOptions::declare(Options& o) {
                     of_parsers.alpha))
       .range(0, kMostAlpha)
       .automatic();
+}
+
+void SearchOptions::declare(Options& o) {
+  o.group("Search");
+  declare_beam(o);
   o.add("normalize", normalize, "Divide log P by length^P instead; 0: GNMT's penalty").range(0, 10);
   o.add("max-length-extra", max_extra,
-        fmt::format("A translation has at most so many tokens more than its source; parsers: {}", of_parsers.max_extra))
+        fmt::format("A translation has at most so many tokens more than its source; parsers: {}", parsing().max_extra))
       .range(1, 1e6)
       .automatic();
   o.add(

@@ -27,6 +27,7 @@ struct SearchOptions {
   static constexpr int kMostSampling = 200;
 
   void declare(Options& options);
+  void declare_beam(Options& options);  // --beam-size and --alpha alone
   // Section 6.3's, by which sentences are parsed; `trees` is to be set.
   static SearchOptions parsing() { return {.beam = 21, .alpha = 0.3, .max_extra = 300}; }
 

@@ -144,10 +144,14 @@ Expr Transformer::along_positions(Leaves& p, bool source, int i, const std::stri
 // Section 3.3; SwiGLU: Shazeer 2020, "GLU Variants Improve Transformer".
 Expr Transformer::feed_forward(Leaves& p, const std::string& name, Expr x) const {
   Expr inner = linear(x, p[name + ".inner.weight"], p[name + ".inner.bias"]);
-  if (config_.activation == "relu") inner = relu(inner);
-  if (config_.activation == "gelu") inner = gelu(inner);
-  if (config_.activation == "swiglu")
+  if (config_.activation == "relu") {
+    inner = relu(inner);
+  } else if (config_.activation == "gelu") {
+    inner = gelu(inner);
+  } else {
+    check(config_.activation == "swiglu", "the activation {}", config_.activation);
     inner = multiply(silu(linear(x, p[name + ".gate.weight"], p[name + ".gate.bias"])), inner);
+  }
   inner = p.dropout(inner, config_.dropout_ffn, name + ".inner");
   return linear(inner, p[name + ".outer.weight"], p[name + ".outer.bias"]);
 }

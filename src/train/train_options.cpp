@@ -41,7 +41,6 @@ void settle_batch_words(Options& o, DataOptions& data) {
 
 void TrainOptions::declare(Options& o) {
   const auto amount = [](std::string name) { return [name](const std::string& text) { Amount::parse(name, text); }; };
-  const SearchOptions parsing = SearchOptions::parsing();
   std::vector<std::string> task_names;
   for (const Task& t : tasks()) task_names.push_back(t.name);
   o.group("What to train");
@@ -103,10 +102,7 @@ void TrainOptions::declare(Options& o) {
       .range(0, 1e9);
   o.add("valid-translation-output", valid_output,
         "Write the translations of the validation set here ({U}: the update)");
-  o.add("beam-size", beam_size, fmt::format("Beam of validation's translations; parsers: {}", parsing.beam))
-      .range(1, SearchOptions::kMostBeam);
-  o.add("alpha", alpha, fmt::format("Length penalty of validation's translations; parsers: {}", parsing.alpha))
-      .range(0, SearchOptions::kMostAlpha);
+  search.declare_beam(o);
   o.group("Saving");
   o.add("save-freq", save_freq, "Save every so many updates, epochs, tokens or minutes; 0: at the end only")
       .check(amount("save-freq"));
@@ -149,6 +145,7 @@ void TrainOptions::apply_task(Options& o) {
     const SearchOptions parsing = SearchOptions::parsing();
     set("beam-size", {std::to_string(parsing.beam)});
     set("alpha", {fmt::format("{}", parsing.alpha)});
+    search.max_extra = parsing.max_extra;
   }
 }
 
@@ -229,15 +226,15 @@ void TrainOptions::validate() const {
 // Options that would do nothing.
 void TrainOptions::refuse_idle_options() const {
   const TrainOptions usual;
-  const bool searches = !model.target_trees;  // a parser's search is set by itself
+  const SearchOptions usual_search = model.target_trees ? SearchOptions::parsing() : SearchOptions();
   const std::pair<const char*, bool> of_validation[] = {
       {"valid-metrics", valid_metrics != usual.valid_metrics},
       {"valid-freq", valid_freq != usual.valid_freq},
       {"valid-batch-words", valid_batch_words != usual.valid_batch_words},
       {"early-stopping", early_stopping != 0},
       {"valid-translation-output", !valid_output.empty()}};
-  const std::pair<const char*, bool> of_search[] = {{"beam-size", searches && beam_size != usual.beam_size},
-                                                    {"alpha", searches && alpha != usual.alpha}};
+  const std::pair<const char*, bool> of_search[] = {{"beam-size", search.beam != usual_search.beam},
+                                                    {"alpha", search.alpha != usual_search.alpha}};
   const auto need_valid_sets = [&](const auto& options) {
     for (const auto& [name, is_set] : options)
       require(!is_set || !trains() || !valid_sets.empty(), "--{} needs --valid-sets", name);

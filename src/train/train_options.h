@@ -44,8 +44,7 @@ struct TrainOptions {
   int64_t valid_batch_words = 4000;
   int early_stopping = 0;
   std::string valid_output;
-  int beam_size = SearchOptions().beam;
-  double alpha = SearchOptions().alpha;
+  SearchOptions search;  // validation's, but for the trees
 
   std::string save_freq = "5Ku";
   int keep_last = 5;

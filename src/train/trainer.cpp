@@ -326,14 +326,15 @@ void Trainer::count_seconds(double seconds) {
 void Trainer::display(const Update& update, std::map<std::string, double> part_norms) {
   auto& s = state_.shown;
   const double time = std::max(1e-9, s.seconds);
-  log_.update(state_.progress, {.cost = s.loss / static_cast<double>(s.cost_tokens),  // of no loss it is no number
-                                .seconds = s.seconds,
-                                .tokens_per_second = static_cast<double>(s.tokens) / time,
-                                .gradient_norm = update.norm,
-                                .learning_rate = learning_rate(options_, state_.progress.updates),
-                                .wait_share = s.wait / time,
-                                .padded_share = s.counts.padded_share(),
-                                .part_norms = std::move(part_norms)});
+  log_.update(state_.progress,
+              {.cost = std::fabs(s.loss / static_cast<double>(s.cost_tokens)),  // of no loss NaN, without a sign
+               .seconds = s.seconds,
+               .tokens_per_second = static_cast<double>(s.tokens) / time,
+               .gradient_norm = std::fabs(update.norm),
+               .learning_rate = learning_rate(options_, state_.progress.updates),
+               .wait_share = s.wait / time,
+               .padded_share = s.counts.padded_share(),
+               .part_norms = std::move(part_norms)});
   s = {};
 }
 

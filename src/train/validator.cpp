@@ -37,7 +37,7 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
 
 uint64_t Validator::fingerprint(const std::string& metric) const {
   if (!valid_metric(metric).translates) return text_hash_;
-  return hash64(fmt::format("{} {}", options_.beam_size, options_.alpha), text_hash_);
+  return hash64(fmt::format("{} {}", options_.search.beam, options_.search.alpha), text_hash_);
 }
 
 void Validator::reserve(Runtime& runtime, Model& model) const {
@@ -69,10 +69,8 @@ double Validator::cross_entropy(Runtime& runtime, Model& model, const std::funct
 std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
                                               const std::function<void()>& meanwhile) const {
   const Scorer scorer{&model.transformer, &model.parameters};
-  SearchOptions search = trees_ != nullptr ? SearchOptions::parsing() : SearchOptions();
+  SearchOptions search = options_.search;
   search.trees = trees_;
-  search.beam = options_.beam_size;
-  search.alpha = options_.alpha;
   Decoder decoder(std::span(&scorer, 1), runtime, search);
   LineLimits limits;
   limits.words = static_cast<int>(options_.valid_batch_words);

@@ -429,6 +429,12 @@ TEST_CASE("what a message shows of unknown text is one short line") {
   CHECK(printable("abcdefg", 6) == "abcdef...");
 }
 
+TEST_CASE("standard input is one under all its names") {
+  for (const char* other : {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+    CHECK(complaint_of([&] { OptionFiles().reads("input", "-").reads("reference", other); }) ==
+          "standard input is asked for twice: --input and --reference");
+}
+
 TEST_CASE("two files that cannot be looked at are not one") {
   const std::string a(300, 'a'), b(300, 'b');
   CHECK_NOTHROW(OptionFiles().reads("input", a).writes("output", b));

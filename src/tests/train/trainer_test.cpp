@@ -463,8 +463,8 @@ TEST_CASE("which model is best by a metric is found anew where validation change
   TrainOptions o = validated(folder);
   const int search = GENERATE(0, 1, 2);
   const bool text = GENERATE(false, true);
-  if (search == 1) o.beam_size = 2;
-  if (search == 2) o.alpha = 0.9;
+  if (search == 1) o.search.beam = 2;
+  if (search == 2) o.search.alpha = 0.9;
   if (text) std::swap(o.valid_sets[0], o.valid_sets[1]);
   folder.further(o, "4u");
   CHECK((folder.state()["best"]["cross-entropy"] == 0.5) == !text);
@@ -476,7 +476,7 @@ TEST_CASE("the best by a metric is kept while a run measures others, and forgott
   TrainOptions o = validated(folder);
   TrainOptions other = o;
   other.valid_metrics = {"cross-entropy"};
-  other.beam_size = 2;
+  other.search.beam = 2;
   folder.further(other, "4u");
   CHECK(folder.state()["best"] == nlohmann::json({{"cross-entropy", 0.5}, {"bleu", 200}}));
   folder.change([](nlohmann::json& state, Tensors&) { state["measured-on"].erase("bleu"); });
@@ -495,7 +495,7 @@ TEST_CASE("the last update is validated whatever is due, on whole lines") {
   }
   o.valid_freq = "1000u";
   o.valid_metrics = {"bleu"};
-  o.beam_size = 1;
+  o.search.beam = 1;
   o.log_file = folder / "log";
   folder.fresh(o, "5u");
   CHECK(std::filesystem::exists(folder / "m.best-bleu.safetensors"));
