@@ -135,16 +135,11 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     return descriptor_ >= 0 || errno != EEXIST;
   };
-  // Its name may be there: of a program that had this number and was killed.
-  if (unfinished_ == Unfinished::kKept) {
-    const std::string part = fmt::format("{}.part.{}", target_, ::getpid());
-    bool done = create(part);
-    for (int i = 1; !done && i < 1000; ++i) done = create(fmt::format("{}.{}", part, i));
-  } else {
-    const std::string name = fmt::format("{}.tmp.{}", target_, ::getpid());
-    ::unlink(name.c_str());
-    create(name);
-  }
+  // Its name may be there: of a program that had this number and was killed, or has it in another container.
+  const std::string name =
+      fmt::format("{}.{}.{}", target_, unfinished_ == Unfinished::kKept ? "part" : "tmp", ::getpid());
+  bool done = create(name);
+  for (int i = 1; !done && i < 1000; ++i) done = create(fmt::format("{}.{}", name, i));
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
   list(true);
   if (exists) ::fchmod(descriptor_, mode);  // without the umask

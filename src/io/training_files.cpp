@@ -203,8 +203,10 @@ void TrainingFiles::remove_leftovers() const {
   for_each_file([&](const fs::path& path, std::string_view rest) {
     const size_t end = rest.rfind(kTemporary);
     if (end == rest.npos || !is_own(rest.substr(0, end))) return;
-    const auto pid = parse_number<pid_t>(rest.substr(end + kTemporary.size()));
-    if (!pid || *pid <= 0) return;
+    const std::string_view numbers = rest.substr(end + kTemporary.size());
+    const size_t dot = std::min(numbers.find('.'), numbers.size());
+    const auto pid = parse_number<pid_t>(numbers.substr(0, dot));
+    if (!pid || *pid <= 0 || (dot < numbers.size() && !parse_number<int>(numbers.substr(dot + 1)))) return;
     std::error_code ignored;
     if (*pid == ::getpid() || (::kill(*pid, 0) != 0 && errno == ESRCH)) fs::remove(path, ignored);
   });

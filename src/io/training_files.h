@@ -44,8 +44,8 @@ class TrainingFiles {
   // Removes the models of higher numbers than these and, for no updates, the best by these metrics; returns what it
   // removed. Throws Error where it cannot.
   std::vector<std::string> remove_later(int64_t updates, int64_t epochs, const std::vector<std::string>& metrics) const;
-  // Removes what runs that were killed left half written: files of AtomicFile's ending .tmp.PID, where PID is no
-  // process.
+  // Removes what runs that were killed left half written: files of AtomicFile's ending .tmp.PID or .tmp.PID.N,
+  // where PID is no process.
   void remove_leftovers() const;
 
  private:

@@ -182,6 +182,20 @@ TEST_CASE("what lies where a temporary file comes is not written to") {
   CHECK(!std::filesystem::is_symlink(folder / "file"));
 }
 
+TEST_CASE("two programs of one number, as containers have, write to temporary files of their own") {
+  const TempFolder folder;
+  const std::string path = folder / "file";
+  std::ofstream(fmt::format("{}.tmp.{}", path, ::getpid())) << "the other's";
+  AtomicFile file(path), second(path);
+  file.write("new");
+  second.write("newer");
+  file.commit();
+  CHECK(read_file(path) == "new");
+  second.commit();
+  CHECK(read_file(path) == "newer");
+  CHECK(read_file(fmt::format("{}.tmp.{}", path, ::getpid())) == "the other's");
+}
+
 TEST_CASE("what was sent to a file whose unfinished part is kept stays, and replaces no other part") {
   const TempFolder folder;
   const std::string path = folder / "lines", part = fmt::format("{}.part.{}", path, ::getpid());

@@ -112,7 +112,7 @@ TEST_CASE("what a killed run left half written is removed, and nothing else") {
   // A process number that is none: the largest possible is 2^22.
   const std::vector<std::string> leftovers = {"m.state.tmp.99999999", "m.safetensors.tmp.99999999",
                                               "m.iter5.safetensors.tmp.99999999", "m.epoch5.safetensors.tmp.99999999",
-                                              "m.best-cross-entropy.safetensors.tmp.99999999",
+                                              "m.best-cross-entropy.safetensors.tmp.99999999", "m.state.tmp.99999999.1",
                                               // of a process that had this one's number
                                               fmt::format("m.iter5.safetensors.tmp.{}", ::getpid())};
   const std::vector<std::string> others = {"other.state.tmp.99999999",
@@ -124,6 +124,7 @@ TEST_CASE("what a killed run left half written is removed, and nothing else") {
                                            "mm.state.tmp.99999999",
                                            "m.iter5x.safetensors.tmp.99999999",
                                            "m.notes.tmp.txt",
+                                           "m.state.tmp.99999999.x",
                                            "m.state.tmp.1"};  // of a process that lives
   for (const auto* names : {&leftovers, &others})
     for (const auto& name : *names) write(name);
