@@ -55,6 +55,10 @@ def main():
         sys.exit(f"the model has what this conversion does not know: {', '.join(sorted(unknown))}")
     if "vocab" not in tensors or config["transformer-ffn-activation"] != "relu":
         sys.exit("only models with a shared vocabulary and ReLU layers can be converted")
+    try:
+        vocabulary = sentencepiece.SentencePieceProcessor(model_proto=tensors["vocab"].tobytes())
+    except RuntimeError:
+        sys.exit("only vocabularies of SentencePiece can be converted")
     width, heads = config["dim-emb"], config["transformer-heads"]
     if config["transformer-dim-key"] * heads != width or config["transformer-dim-value"] * heads != width:
         sys.exit("CTranslate2 knows d_k = d_v = d_model / heads only")
@@ -118,7 +122,6 @@ def main():
     output = tensors["output.weight"] if "output.weight" in tensors else embedding("target_embedding.weight")
     linear(spec.decoder.projection, output)
 
-    vocabulary = sentencepiece.SentencePieceProcessor(model_proto=tensors["vocab"].tobytes())
     pieces = [vocabulary.id_to_piece(i) for i in range(len(vocabulary))]
     spec.config.unk_token, spec.config.eos_token = pieces[vocabulary.unk_id()], pieces[vocabulary.eos_id()]
     spec.config.bos_token = spec.config.decoder_start_token = spec.config.eos_token  # its embedding is not read

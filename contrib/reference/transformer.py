@@ -21,7 +21,8 @@ Beam search (`decode`) with beam B. log P(Y|x) is the plain sum of token log-pro
  4. The answer is the finished hypothesis with the highest score: log P / ((5 + |Y|) / 6)^alpha, or with --normalize P
     log P / |Y|^P; |Y| counts </s> where there is one. An n-best list holds the first B (fewer if fewer finished).
 Equal log P or equal score: the lexicographically lower sequence of ids comes first. Finished hypotheses never take a
-place in the beam, and with B = 1 the live path is the greedy one among tokens other than </s>.
+place in the beam, and with B = 1 the live path is the greedy one among tokens other than </s>. A translation may be
+empty, as nmt-decode's with --min-length 0.
 """
 
 import argparse
