@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include "base/error.h"
@@ -80,64 +81,116 @@ int32_t parse_id(std::string_view text, const std::string& where) {
   return *id;
 }
 
-void train(const VocabTraining& settings, const std::string& output, int threads) {
-  OptionFiles().reads("merges", settings.merges).reads("train-sets", settings.train_sets).writes("output", output);
-  AtomicFile file(output);  // first, so that training is not for nothing
+struct TrainOptions : VocabTraining {
+  std::string output;
+  int threads = 0;
+
+  void declare(Options& options) {
+    VocabTraining::declare(options);
+    options.group("Output");
+    options.add("output", output, "The vocabulary's file, - for standard output").required();
+    declare_threads(
+        options, threads,
+        "Threads that count how the vocabulary fits its text (SentencePiece trains with 8, whatever is given)");
+  }
+};
+
+void train(const TrainOptions& settings) {
+  OptionFiles()
+      .reads("merges", settings.merges)
+      .reads("train-sets", settings.train_sets)
+      .writes("output", settings.output);
+  AtomicFile file(settings.output);  // first, so that training is not for nothing
   const auto trained = train_vocab(settings);
   file.write(trained.vocab->bytes());
   file.commit();
-  log::info("{}: {}, {} pieces, trained on {} lines", output_name(output), trained.vocab->type(), trained.vocab->size(),
-            trained.lines);
-  const VocabFit fit = measure_fit(*trained.vocab, trained.words, threads_or_all(threads));
+  log::info("{}: {}, {} pieces, trained on {} lines", output_name(settings.output), trained.vocab->type(),
+            trained.vocab->size(), trained.lines);
+  const VocabFit fit = measure_fit(*trained.vocab, trained.words, threads_or_all(settings.threads));
   log::info("{}", fit.text());
   if (fit.unknown > 0 && vocab_type(settings.type).takes("character-coverage") && settings.character_coverage < 1)
     log::warn(
         "rare characters of the text are unknown, and are lost in translation: --character-coverage 1 keeps them");
 }
 
+struct EncodeOptions : Streams {
+  bool ids = false;
+
+  void declare(Options& options) {
+    Streams::declare(options);
+    options.add("ids", ids, "Write ids instead of pieces");
+  }
+};
+
 // Whole lines, however long: this must lose nothing.
-void encode(const Streams& streams, bool ids) {
-  const auto vocab = Vocab::load(streams.vocab);
-  streams.run([&](const std::string& line, int64_t) {
+void encode(const EncodeOptions& options) {
+  const auto vocab = Vocab::load(options.vocab);
+  options.run([&](const std::string& line, int64_t) {
     std::string text;
     for (const int32_t id : vocab->encode(line)) {
       if (!text.empty()) text.push_back(' ');
-      text += ids ? fmt::format("{}", id) : vocab->piece(id);
+      text += options.ids ? fmt::format("{}", id) : vocab->piece(id);
     }
     return text;
   });
 }
 
-void decode(const Streams& streams, bool ids, bool join) {
-  const auto vocab = Vocab::load(streams.vocab);
-  streams.run([&](const std::string& line, int64_t number) {
+struct DecodeOptions : Streams {
+  bool ids = false, join_bpe = false;
+
+  void declare(Options& options) {
+    Streams::declare(options);
+    options.add("ids", ids, "Read ids instead of pieces");
+    options.add("join-bpe", join_bpe, "Join `@@ ` whatever the vocabulary says");
+  }
+};
+
+void decode(const DecodeOptions& options) {
+  const auto vocab = Vocab::load(options.vocab);
+  const bool ids = options.ids;
+  options.run([&](const std::string& line, int64_t number) {
     std::vector<int32_t> pieces;
     for (const std::string_view token : split_words(line, ids ? kAsciiSpaces : " ")) {  // pieces may hold other spaces
-      const int32_t id = ids ? parse_id(token, streams.where(number)) : vocab->find(token);
-      require(id >= 0 && id < vocab->size(), "{}: '{}' is not {} of {}", streams.where(number), token,
-              ids ? "a piece id" : "a piece", streams.vocab);
+      const int32_t id = ids ? parse_id(token, options.where(number)) : vocab->find(token);
+      require(id >= 0 && id < vocab->size(), "{}: '{}' is not {} of {}", options.where(number), token,
+              ids ? "a piece id" : "a piece", options.vocab);
       pieces.push_back(id);
     }
     std::string text = vocab->decode(pieces);
-    return join ? join_bpe(text) : text;
+    return options.join_bpe ? join_bpe(text) : text;
   });
 }
 
-void inspect(const Streams& streams, const std::vector<std::string>& text_sets, bool pieces) {
-  OptionFiles().opens("vocab", streams.vocab).reads("text-sets", text_sets).writes("output", streams.output);
-  const auto vocab = Vocab::load(streams.vocab);
+struct InspectOptions {
+  std::string vocab, output = "-";
+  std::vector<std::string> text_sets;
+  bool pieces = false;
+  int threads = 0;
+
+  void declare(Options& options) {
+    options.add("vocab", vocab, "The vocabulary").required();
+    options.add("output", output, "File to write, - for standard output");
+    declare_threads(options, threads);
+    options.add("text-sets", text_sets, "Texts: how many of their words are covered, by how many pieces each");
+    options.add("pieces", pieces, "List all pieces with their ids");
+  }
+};
+
+void inspect(const InspectOptions& options) {
+  OptionFiles().opens("vocab", options.vocab).reads("text-sets", options.text_sets).writes("output", options.output);
+  const auto vocab = Vocab::load(options.vocab);
   std::string text =
       fmt::format("type: {}\nsize: {}\nend of sentence: {} ({})\nunknown: {} ({})\n", vocab->type(), vocab->size(),
                   vocab->piece(vocab->eos_id()), vocab->eos_id(), vocab->piece(vocab->unk_id()), vocab->unk_id());
   for (const auto& [name, value] : vocab->properties()) text += fmt::format("{}: {}\n", name, value);
-  for (const auto& path : text_sets) {
+  for (const auto& path : options.text_sets) {
     WordCounts words;
     TextReader reader(path, OnNul::kReplace);
     for (std::string line; reader.next(line);) count_words(vocab->unsplit(line), words);
-    text += fmt::format("{}: {}\n", reader.name(), measure_fit(*vocab, words, threads_or_all(streams.threads)).text());
+    text += fmt::format("{}: {}\n", reader.name(), measure_fit(*vocab, words, threads_or_all(options.threads)).text());
   }
-  for (int id = 0; pieces && id < vocab->size(); ++id) text += fmt::format("{}\t{}\n", id, vocab->piece(id));
-  AtomicFile file(streams.output);
+  for (int id = 0; options.pieces && id < vocab->size(); ++id) text += fmt::format("{}\t{}\n", id, vocab->piece(id));
+  AtomicFile file(options.output);
   file.write(text);
   file.commit();
 }
@@ -290,63 +343,26 @@ void delinearise_trees(const DelineariseOptions& options) {
   if (options.repair) log::info("{} of {} lines were malformed", malformed, input.line_number());
 }
 
+template <class CommandOptions>
+void declare(App& app, void (*run)(const CommandOptions&)) {
+  const auto options = std::make_shared<CommandOptions>();
+  options->declare(app.options());
+  app.run([=] { run(*options); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   App app("nmt-vocab", "Trains a vocabulary, and encodes and decodes text with it.");
   app.footer(kExamples);
-  VocabTraining settings;
-  settings.declare(app.options());
-  std::string output;
-  int threads = 0;
-  app.options().group("Output");
-  app.options().add("output", output, "The vocabulary's file, - for standard output").required();
-  declare_threads(
-      app.options(), threads,
-      "Threads that count how the vocabulary fits its text (SentencePiece trains with 8, whatever is given)");
-  app.run([&] { train(settings, output, threads); });
-
-  Streams streams;
-  bool ids = false, join = false, pieces = false;
-  App& encoding = app.command("encode", "Text to pieces, line by line");
-  streams.declare(encoding.options());
-  encoding.options().add("ids", ids, "Write ids instead of pieces");
-  encoding.run([&] { encode(streams, ids); });
-
-  App& decoding = app.command("decode", "Pieces to text, line by line");
-  streams.declare(decoding.options());
-  decoding.options().add("ids", ids, "Read ids instead of pieces");
-  decoding.options().add("join-bpe", join, "Join `@@ ` whatever the vocabulary says");
-  decoding.run([&] { decode(streams, ids, join); });
-
-  App& inspecting = app.command("inspect", "What a vocabulary is, and how it fits a text");
-  std::vector<std::string> text_sets;
-  inspecting.options().add("vocab", streams.vocab, "The vocabulary").required();
-  inspecting.options().add("output", streams.output, "File to write, - for standard output");
-  declare_threads(inspecting.options(), streams.threads);
-  inspecting.options().add("text-sets", text_sets,
-                           "Texts: how many of their words are covered, by how many pieces each");
-  inspecting.options().add("pieces", pieces, "List all pieces with their ids");
-  inspecting.run([&] { inspect(streams, text_sets, pieces); });
-
-  App& extracting = app.command("extract", "The vocabulary out of a model");
-  ExtractOptions of_model;
-  of_model.declare(extracting.options());
-  extracting.run([&] { extract(of_model); });
-
-  App& shortlisting = app.command("shortlist", "Learns which target pieces translate a source piece, for nmt-decode");
-  ShortlistOptions shortlist;
-  shortlist.declare(shortlisting.options());
-  shortlisting.run([&] { make_shortlist(shortlist); });
-
-  App& linearising = app.command("linearise", "Trees to tokens, as a translation model learns to parse");
-  LineariseOptions linear;
-  linear.declare(linearising.options());
-  linearising.run([&] { linearise_trees(linear); });
-
-  App& delinearising = app.command("delinearise", "Tokens and sentences to trees");
-  DelineariseOptions bracketed;
-  bracketed.declare(delinearising.options());
-  delinearising.run([&] { delinearise_trees(bracketed); });
+  declare(app, train);
+  declare(app.command("encode", "Text to pieces, line by line"), encode);
+  declare(app.command("decode", "Pieces to text, line by line"), decode);
+  declare(app.command("inspect", "What a vocabulary is, and how it fits a text"), inspect);
+  declare(app.command("extract", "The vocabulary out of a model"), extract);
+  declare(app.command("shortlist", "Learns which target pieces translate a source piece, for nmt-decode"),
+          make_shortlist);
+  declare(app.command("linearise", "Trees to tokens, as a translation model learns to parse"), linearise_trees);
+  declare(app.command("delinearise", "Tokens and sentences to trees"), delinearise_trees);
   return app.main(argc, argv);
 }
