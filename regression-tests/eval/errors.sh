@@ -7,7 +7,7 @@ mkdir folder
 gzip -c three | head -c 20 > cut.gz
 try() {
   echo "\$ nmt-eval $*"
-  "$NMT_BIN/nmt-eval" "$@" 2>&1 > /dev/null | sed 's/^\[[-0-9: ]*\] //; s/ (gzip error.*)//'
+  "$NMT_BIN/nmt-eval" "$@" 2>&1 > /dev/null | sed 's/^\[[-0-9: ]*\] //'
   echo "exit code ${PIPESTATUS[0]}"
 }
 try bloe < two
@@ -46,6 +46,6 @@ echo "== a byte order mark, Windows line ends, a packed text through a pipe"
 try bleu --reference three --hypothesis windows
 "$NMT_BIN/nmt-eval" chrf --score-only --reference three --hypothesis windows 2> /dev/null
 gzip -c three | "$NMT_BIN/nmt-eval" chrf --score-only --reference three
-gzip -c three | head -c 20 | "$NMT_BIN/nmt-eval" chrf --score-only --reference three 2>&1 | sed 's/ (gzip error.*)//'
+gzip -c three | head -c 20 | "$NMT_BIN/nmt-eval" chrf --score-only --reference three 2>&1
 printf 'fine\nbad \xef\xbf\xbd byte\n\xef\xbf\xbd(\n' > repaired
 "$NMT_BIN/nmt-eval" chrf --score-only --reference three --hypothesis repaired

@@ -10,7 +10,7 @@ printf 'Haus\nHund\n' > list.txt
 head -c 3000 /dev/zero | tr '\0' '\377' > garbage
 printf 'h a\nu s\nh a u s\n' > code
 gzip -c text | head -c 30 > cut.gz
-vocab() { "$NMT_BIN/nmt-vocab" "$@" 2>&1 > /dev/null | sed 's/^\[[-0-9: ]*\] //; s/ ([a-z]* error.*)//; s/at most [0-9]* pieces/at most N pieces/'; return "${PIPESTATUS[0]}"; }
+vocab() { "$NMT_BIN/nmt-vocab" "$@" 2>&1 > /dev/null | sed 's/^\[[-0-9: ]*\] //; s/at most [0-9]* pieces/at most N pieces/'; return "${PIPESTATUS[0]}"; }
 try() {
   echo "\$ nmt-vocab $*"
   vocab "$@"
