@@ -9,6 +9,7 @@
 #include "decode/sentences.h"
 #include "graph/backend.h"
 #include "nn/transformer.h"
+#include "tensor/beam_batch.h"
 
 namespace nmt {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "tensor/beam.h"
+#include "tensor/beam_batch.h"
 
 // Beam searches of several sentences where they compute, on a device (searches on the host use Beam); see BeamBatch.
 // beams: int32 [sentences, state_words], and history: int32 [slots, 2], are states; pages: int32 [sentences, pages].

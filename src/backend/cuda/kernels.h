@@ -4,7 +4,7 @@
 
 #include "backend/cuda/device.h"
 #include "tensor/arguments.h"
-#include "tensor/beam.h"
+#include "tensor/beam_batch.h"
 #include "tensor/dtype.h"
 #include "tensor/update.h"
 
