@@ -104,7 +104,9 @@ void TrainOptions::declare(Options& o) {
         "Write the translations of the validation set here ({U}: the update)");
   search.declare_beam(o);
   o.group("Saving");
-  o.add("save-freq", save_freq, "Save every so many updates, epochs, tokens or minutes; 0: at the end only")
+  o.add("save-freq", save_freq,
+        "Save every so many updates, epochs, tokens or minutes (0: never), at the end, and, without a numbered model, "
+        "after a validation that finds a new best one")
       .check(amount("save-freq"));
   o.add("keep-last", keep_last, "How many numbered models to keep; 0: all").range(0, 1e9);
   o.add("restart", restart,

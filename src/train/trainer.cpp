@@ -338,7 +338,7 @@ void Trainer::display(const Update& update, std::map<std::string, double> part_n
   s = {};
 }
 
-void Trainer::validate() {
+bool Trainer::validate() {
   struct Stopped {};
   const auto stop = [] {
     if (stop_signal != 0) throw Stopped();
@@ -357,7 +357,8 @@ void Trainer::validate() {
   } catch (const Stopped&) {
   }
   exchange_with_smoothed();
-  if (state_.validation_due) return;
+  if (state_.validation_due) return false;
+  bool found = false;
   for (const auto& metric : options_.valid_metrics) {
     const double value = measured.at(metric);
     const auto best = state_.best.find(metric);
@@ -369,9 +370,11 @@ void Trainer::validate() {
     if (better) {
       state_.best[metric] = value;
       model_->save(files_.best(metric), served_values());
+      found = true;
     }
     log_.validation(state_.progress, metric, value, stalled);
   }
+  return found;
 }
 
 void Trainer::write_state() { write_checkpoint(files_.state(), *model_, *moments_, state_, dump_); }
@@ -453,7 +456,7 @@ void Trainer::run() {
 bool Trainer::do_what_is_due(bool saves, bool ends) {
   Profile& profile = replicas_->first().profile;
   profile.enter("validation");
-  if (state_.validation_due) validate();
+  const bool found_best = state_.validation_due && validate();
   profile.enter("saving");
   ends = ends || stalled();
   const bool stops = stop_signal != 0;
@@ -466,7 +469,7 @@ bool Trainer::do_what_is_due(bool saves, bool ends) {
     if (ends || stops) log::warn("the last loss is no number, and is not saved: {}", last_checkpoint());
   } else if (ends || (due && sound_)) {
     save(numbered);
-  } else if (stops) {
+  } else if (stops || found_best) {  // a best model that no checkpoint knows of could be replaced by a worse one
     save(false);
   }
   if (!stops) return ends;

@@ -30,7 +30,7 @@ namespace nmt {
 // without .safetensors:
 //   PREFIX.safetensors              the model after the last save
 //   PREFIX.iterN.safetensors        the model at update N (PREFIX.epochN, after epoch N, where saves are by epoch)
-//   PREFIX.best-METRIC.safetensors  the best model by a metric of validation
+//   PREFIX.best-METRIC.safetensors  the best model by a metric of validation; a save follows, so that it is known
 //   PREFIX.state                    everything to go on from: written last, so what it says is there
 //   PREFIX.lock                     as long as a training runs
 class Trainer {
@@ -75,7 +75,7 @@ class Trainer {
   void display(const Update& update, std::map<std::string, double> part_norms);
   void report_epoch();
   // Validates unless a signal comes meanwhile: then it stays due.
-  void validate();
+  bool validate();  // whether a best model is written
   // After an update: validation, saving, the end; whether the training ends.
   bool do_what_is_due(bool saves, bool ends);
   void write_state();

@@ -1,3 +1,5 @@
+#include <set>
+
 #include "base/error.h"
 #include "decode/line_translator.h"
 #include "tests/complaint.h"
@@ -500,6 +502,25 @@ TEST_CASE("the last update is validated whatever is due, on whole lines") {
   folder.fresh(o, "5u");
   CHECK(std::filesystem::exists(folder / "m.best-bleu.safetensors"));
   CHECK(read_file(o.log_file).find(" is cut ") == std::string::npos);
+}
+
+TEST_CASE("a new best model is saved with the checkpoint that knows of it") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.valid_sets = o.data.train_sets;
+  o.valid_freq = "1u";
+  o.save_freq = "0";
+  o.learn_rate = 0.2;  // so that some are no better
+  o.log_json = folder / "log.json";
+  folder.fresh(o, "20u");
+  std::set<int64_t> best, saved;
+  for (const auto& json : logged(o.log_json, "validation"))
+    if (json.at("best") == true) best.insert(json.at("update").get<int64_t>());
+  CHECK(best.size() > 1);
+  CHECK(best.size() < 20);
+  best.insert(20);  // the end
+  for (const auto& json : logged(o.log_json, "save")) saved.insert(json.at("update").get<int64_t>());
+  CHECK(saved == best);
 }
 
 TEST_CASE("a model whose validation gives no number is not the best, though there is none yet") {
