@@ -74,6 +74,23 @@ echo "exit code $code"
 cat log
 ls unfinished* 2> /dev/null || echo "nothing is left"
 
+echo "# a model that is written to while it is read"
+cp model.safetensors written.safetensors
+mkfifo to
+"$NMT_BIN/nmt-decode" --model written.safetensors --quiet < to > answers 2> log &
+pid=$!
+exec {to}> to
+echo "w7 w8" >&$to
+until [ -s answers ]; do sleep 0.01; done
+tail -c 4 model.safetensors | dd of=written.safetensors conv=notrunc oflag=seek_bytes status=none \
+  seek=$(($(stat -c %s model.safetensors) - 4))
+echo "w3" >&$to
+exec {to}>&-
+code=0
+wait $pid || code=$?
+echo "exit code $code"
+cat log
+
 echo "# what is interrupted, or fails, leaves its lines"
 mkfifo more
 "$NMT_BIN/nmt-decode" --model model.safetensors --quiet --output begun --alignment linked < more 2> log &

@@ -266,6 +266,7 @@ void decode(DecodeOptions options, Options& declared) {
                        sink);
     else
       translator.translate(lines, sink);
+    models.require_unchanged();
     if (!attention) continue;
     runtime.profile.enter("attention");
     advise_on_memory("a smaller --max-length needs less", [&] { attention->write(pairs); });

@@ -58,6 +58,11 @@ void Models::release(std::span<const float> values) {
   for (const auto& model : models_) model->release(values);
 }
 
+void Models::require_unchanged() const {
+  for (const auto& model : models_)
+    if (model->file) model->file->file().require_unchanged();
+}
+
 Vocabularies Models::vocabularies(const std::vector<std::string>& files) const {
   const auto first = files.empty() ? own_vocabularies(*models_[0], paths_[0]) : read_vocabularies(files);
   for (size_t i = 0; i < paths_.size(); ++i) {

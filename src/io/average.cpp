@@ -168,6 +168,7 @@ void average_models(const std::vector<std::string>& files, const std::vector<dou
     else
       writer.write(t->name, t->data);
   }
+  for (const ModelFile& model : models) model.file().require_unchanged();
   writer.commit();
 }
 

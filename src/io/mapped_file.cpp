@@ -44,25 +44,33 @@ MappedFile::MappedFile(const std::string& path) {
   const auto size = regular ? static_cast<size_t>(status.st_size) : 0;
   if (size > 0) address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   const int reason = errno;
-  ::close(descriptor);
+  if (address == MAP_FAILED) ::close(descriptor);
   require(!known || !S_ISDIR(status.st_mode), "cannot read {}: it is a folder", path);
   require(regular, "cannot read {}: not a regular file", path);
   if (size == 0) return;
   if (address == MAP_FAILED) fail("cannot map {} into memory: {}", path, std::strerror(reason));
   bytes_ = {static_cast<const std::byte*>(address), size};
+  descriptor_ = descriptor;
+  version_ = version();
 }
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})), copies_(std::move(other.copies_)) {}
-
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(version_, other.version_);
   std::swap(bytes_, other.bytes_);
   std::swap(copies_, other.copies_);
   return *this;
+}
+
+MappedFile::Version MappedFile::version() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) return {};
+  return {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 void MappedFile::copy(std::span<const std::byte> part) {

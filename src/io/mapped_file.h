@@ -1,23 +1,27 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace nmt {
 
 // A whole regular file in memory, by mmap: pages are read where they are touched. Replacing the file by rename or
-// removing it leaves the mapping intact; nobody may shorten it in place.
+// removing it leaves the mapping intact; nobody may write to it in place or shorten it.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);  // throws UserError where the file cannot be read
   ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
+  MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  // Whether somebody has written to the file since it was opened: what was read may be of either content.
+  bool changed() const { return version() != version_; }
 
   // Makes the pages of a part copies of this process's own, if the system allows it: reading them does not map others
   // of the file.
@@ -27,6 +31,11 @@ class MappedFile {
   void release(std::span<const std::byte> part) const;
 
  private:
+  using Version = std::array<int64_t, 3>;  // size, and the time of the last change in seconds and nanoseconds
+  Version version() const;
+
+  int descriptor_ = -1;
+  Version version_ = {};
   std::span<const std::byte> bytes_;
   std::map<uintptr_t, uintptr_t> copies_;  // begin and end
 };

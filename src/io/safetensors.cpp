@@ -260,6 +260,11 @@ SafetensorsContent parse_safetensors(std::string_view file_name, std::span<const
 
 SafetensorsFile SafetensorsFile::open(const std::string& path) { return {path, MappedFile(path)}; }
 
+void SafetensorsFile::require_unchanged() const {
+  if (mapping_.changed())
+    fail("{} was written to while it was read; replace models by renaming new ones over them", path_);
+}
+
 SafetensorsFile::SafetensorsFile(std::string path, MappedFile mapping)
     : path_(std::move(path)), mapping_(std::move(mapping)), content_(parse_safetensors(path_, mapping_.bytes())) {
   for (size_t i = 0; i < content_.tensors.size(); ++i) index_.emplace(content_.tensors[i].name, i);

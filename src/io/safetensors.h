@@ -51,6 +51,7 @@ class SafetensorsFile {
   // See MappedFile.
   void copy(std::span<const std::byte> data) { mapping_.copy(data); }
   void release(std::span<const std::byte> data) const { mapping_.release(data); }
+  void require_unchanged() const;  // Error where somebody has written to the file since it was opened
 
  private:
   SafetensorsFile(std::string path, MappedFile mapping);

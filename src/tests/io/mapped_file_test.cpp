@@ -1,8 +1,10 @@
 #include "io/mapped_file.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <span>
 #include <string>
@@ -63,6 +65,24 @@ TEST_CASE("What is released leaves memory, but for copied pages, and can be read
   moved.release(moved.bytes());
   CHECK(where(moved.bytes()) == none);
   read();
+}
+
+TEST_CASE("What is written to a mapped file is noticed, not what replaces it") {
+  TempFolder folder;
+  const std::string path = folder / "file";
+  std::ofstream(path) << "one content";
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  MappedFile mapped(path);
+  const MappedFile moved = std::move(mapped);
+  std::ofstream(folder / "other") << "another";
+  std::filesystem::rename(folder / "other", path);
+  CHECK(!moved.changed());
+  const MappedFile other(path);
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  CHECK(other.changed());
+  std::ofstream(path, std::ios::app) << "more";
+  CHECK(other.changed());
+  CHECK(!moved.changed());
 }
 
 }  // namespace
