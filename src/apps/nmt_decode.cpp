@@ -40,7 +40,9 @@ struct DecodeOptions {
     o.add("ensemble", ensemble, "Several models of one vocabulary, whose log-probabilities are averaged");
     o.add("weights", weights, "With --ensemble: one positive number for each model");
     o.add("vocabs", vocabs, "Vocabularies (source and target, or one for both) instead of those in the model");
-    o.add("shortlist", shortlist, "Look only for translations that this file of `nmt-vocab shortlist` names: faster");
+    o.add("shortlist", shortlist,
+          "Look only for translations that this file of `nmt-vocab shortlist` names: faster; probabilities are among "
+          "those");
     o.group("Input and output");
     o.add("input", input, "Text to translate, a sentence a line; plain, .gz or .zst").short_name('i');
     o.add("output", output,

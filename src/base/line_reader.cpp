@@ -100,18 +100,22 @@ class GzipBytes : public Unpacker {
     stream_.next_out = reinterpret_cast<Bytef*>(data);
     stream_.avail_out = static_cast<uInt>(bytes);
     for (;;) {
+      // Zeros after a member fill up a block of a tape or a disk.
+      for (; stream_.total_in == 0 && stream_.avail_in > 0 && *stream_.next_in == 0; --stream_.avail_in)
+        ++stream_.next_in;
       const int status = ::inflate(&stream_, Z_NO_FLUSH);
       if (status == Z_MEM_ERROR) throw std::bad_alloc();
       if (status == Z_STREAM_END) ::inflateReset(&stream_);
       if (stream_.avail_out < bytes) return bytes - stream_.avail_out;
       if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
         fail("{}", stream_.msg != nullptr ? stream_.msg : "no gzip");
-      if (stream_.avail_in > 0) continue;
-      const auto packed = read_packed();
-      if (packed.empty() && stream_.total_in > 0) fail("gzip member without end");
-      if (packed.empty()) return 0;
-      stream_.next_in = reinterpret_cast<const Bytef*>(packed.data());
-      stream_.avail_in = static_cast<uInt>(packed.size());
+      if (stream_.avail_in == 0) {
+        const auto packed = read_packed();
+        if (packed.empty() && stream_.total_in > 0) fail("gzip member without end");
+        if (packed.empty()) return 0;
+        stream_.next_in = reinterpret_cast<const Bytef*>(packed.data());
+        stream_.avail_in = static_cast<uInt>(packed.size());
+      }
     }
   }
 

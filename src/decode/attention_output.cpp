@@ -15,7 +15,7 @@ void AttentionOptions::declare(Options& o) {
   o.add("attention-decimals", decimals, "With --attention: decimals of the weights").range(1, 6);
   o.add("alignment", alignment,
         "Write which words belong together to this file, as --output does: 0-0 1-2 ... (SOURCE-TARGET, from 0; words "
-        "as normalised)");
+        "as normalised; an unknown piece is of the word around it, though SentencePiece writes spaces around its ⁇)");
   rule.declare(o);
 }
 

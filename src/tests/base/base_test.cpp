@@ -324,6 +324,10 @@ TEST_CASE("lines are split at newlines only") {
     CHECK(read_lines(folder / "twice").size() == 7);  // "last" and "a" are one line
     std::ofstream(folder / "more") << bytes << "\x28more";
     CHECK_THROWS_AS(read_lines(folder / "more"), UserError);
+    if (tool == "gzip") {
+      std::ofstream(folder / "filled") << bytes << std::string(70000, '\0') << bytes << '\0';
+      CHECK(read_lines(folder / "filled") == read_lines(folder / "twice"));
+    }
     if (tool == "zstd") {
       std::ofstream(folder / "skipped") << std::string("\x5f\x2a\x4d\x18\x02\0\0\0no", 10) << bytes;
       CHECK(read_lines(folder / "skipped") == read_lines(folder / "plain"));
