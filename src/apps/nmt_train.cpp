@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "config/app.h"
+#include "train/dry_run.h"
 #include "train/tasks.h"
 #include "train/trainer.h"
 
@@ -28,13 +29,12 @@ int main(int argc, char** argv) {
       return;
     }
     nmt::advise_on_memory("smaller --mini-batch-words with a larger --optimizer-delay need less", [&] {
-      nmt::Trainer trainer(options, app.options().dump(), given);
       if (options.dry_run)
-        trainer.dry_run();
+        nmt::dry_run(options);
       else if (options.dump_plan)
-        trainer.dump_plan();
+        nmt::dump_plan(options);
       else
-        trainer.run();
+        nmt::Trainer(options, app.options().dump(), given).run();
     });
   });
   return app.main(argc, argv);

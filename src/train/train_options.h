@@ -56,6 +56,7 @@ struct TrainOptions {
 
   bool list_devices = false, dry_run = false, cost = false, dump_plan = false, profile = false;
 
+  bool scales_loss() const { return precision == "f16"; }  // see LossScale
   bool trains() const { return !dry_run && !dump_plan; }
   bool measures_cross_entropy() const;  // in validations
   bool translates() const;              // in validations

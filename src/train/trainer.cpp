@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/version.h"
 #include "config/app.h"
 #include "config/threads.h"
@@ -27,96 +29,39 @@ constexpr size_t kBatchesAhead = 8;
 constexpr const char* kBeginAnew =
     "another --model leaves that training as it is; --restart begins anew and removes its models";
 
+std::unique_ptr<FileLock> lock_training(const std::string& model_path, const TrainingFiles& files) {
+  const auto folder = std::filesystem::path(model_path).parent_path();
+  std::error_code failed;
+  require(folder.empty() || std::filesystem::exists(folder, failed) || failed, "--model {}: there is no folder {}",
+          model_path, folder.string());
+  return std::make_unique<FileLock>(
+      files.lock(), fmt::format("{} is being trained by another nmt-train, which holds {}", model_path, files.lock()));
+}
+
+TrainLog begin_log(const TrainOptions& options, const std::string& given) {
+  log::set_quiet(options.quiet);
+  std::signal(SIGPIPE, SIG_IGN);  // who reads the log may be gone before the last model is saved
+  if (!options.log_file.empty()) log::copy_to_file(options.log_file);
+  log::info("nmt-train {} ({}): {}", kVersion, kCommit, given);
+  return TrainLog(options.log_json, options.quiet);
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, std::string dump, const std::string& given)
-    : options_(options),
-      files_(options.model_path),
+    : files_(options.model_path),
       dump_(std::move(dump)),
       ends_(Amount::parse_list("after", options.after)),
       valid_every_(Amount::parse("valid-freq", options.valid_freq)),
       save_every_(Amount::parse("save-freq", options.save_freq)),
       display_every_(Amount::parse("disp-freq", options.disp_freq)),
-      lock_(options.trains() ? lock() : nullptr),
-      log_(options.trains() ? options.log_json : "", options.quiet) {
-  log::set_quiet(options_.quiet);
-  if (options_.trains()) {
-    std::signal(SIGPIPE, SIG_IGN);  // who reads the log may be gone before the last model is saved
-    if (!options_.log_file.empty()) log::copy_to_file(options_.log_file);
-    log::info("nmt-train {} ({}): {}", kVersion, kCommit, given);
-  }
-  const std::string begun_with = options_.begun_with();
-  if (begun_with != options_.pretrained_model)
-    pretrained_ = Model::described(ModelFile::open(begun_with));
-  else if (!begun_with.empty())
-    pretrained_ = Model::load(begun_with);
-  options_.pretrained_model = begun_with;
-  vocabularies_ = find_vocabularies();
-  const Vocabularies& v = vocabularies_;
-  ModelConfig& config = options_.model;
-  config.source_vocabulary = v.source->size();
-  config.target_vocabulary = v.target->size();
-  config.source_eos = v.source->eos_id();
-  config.eos = v.target->eos_id();
-  require(!config.tied_embeddings_all || v.shared(),
-          "--tied-embeddings-all needs one vocabulary for both sides, but {} and {} differ: give one, or "
-          "--no-tied-embeddings-all",
-          v.source_name, v.target_name);
-  config.validate();
-  options_.data.target_trees = config.target_trees;
-  if (config.target_trees) trees_.emplace(*v.target, v.shared(), v.target_name);
-  const std::string difference = pretrained_ == nullptr ? "" : pretrained_->transformer.config().difference(config);
-  require(difference.empty(),
-          "--pretrained-model {} has another architecture than the options name: its {}; leave them out",
-          options_.pretrained_model, difference);
-  model_ = std::make_unique<Model>(config);
-  model_->source_vocabulary = v.source->bytes();
-  model_->target_vocabulary = v.target->bytes();
-  model_->shared_vocabulary = v.shared();
-  advise_on_memory(Replicas::kAdvice, [&] {
-    replicas_ = std::make_unique<Replicas>(options_, *model_);
-    moments_ = std::make_unique<Moments>(model_->parameters.size(), options_.exponential_smoothing > 0);
-  });
-}
-
-Vocabularies Trainer::find_vocabularies() const {
-  const auto& files = options_.vocabs;
-  if (pretrained_ != nullptr && files.empty()) return own_vocabularies(*pretrained_, options_.pretrained_model);
-  require(!files.empty(), "--vocabs is missing (see --help)");
-  const Vocabularies given = read_vocabularies(files);
-  if (pretrained_ != nullptr) {
-    const Vocabularies own = own_vocabularies(*pretrained_, options_.pretrained_model);
-    require(given.source->bytes() == own.source->bytes() && given.target->bytes() == own.target->bytes(),
-            "--pretrained-model {} has another vocabulary than --vocabs: leave that out", options_.pretrained_model);
-  }
-  return given;
-}
+      lock_(lock_training(options.model_path, files_)),
+      log_(begin_log(options, given)),
+      setup_(options) {}
 
 std::span<const float> Trainer::served_values() {
-  if (moments_->smoothed.empty()) return model_->parameters.values();
-  return moments_->smoothed;
-}
-
-void Trainer::load_data() {
-  require(!options_.data.train_sets.empty(), "--train-sets is missing (see --help)");
-  if (!options_.valid_sets.empty())
-    validator_ =
-        std::make_unique<Validator>(options_, vocabularies_.source, vocabularies_.target, trees_ ? &*trees_ : nullptr);
-  const double start = seconds_now();
-  advise_on_memory("a smaller --shuffle-memory needs less", [&] {
-    corpus_ = std::make_shared<Corpus>(options_.data, vocabularies_.source, vocabularies_.target,
-                                       replicas_->first().pool().size());
-  });
-  const auto& c = corpus_->counts();
-  std::string skipped;
-  if (c.kept < c.read)
-    skipped = fmt::format(" ({} with an empty side, {} longer than --max-length {})", with_commas(c.empty),
-                          with_commas(c.too_long), options_.data.max_length);
-  log::info("training data: {} pairs of {}{}, {} source and {} target tokens, read in {:.1f}s", with_commas(c.kept),
-            with_commas(c.read), skipped, with_commas(c.source_words), with_commas(c.target_words),
-            seconds_now() - start);
-  warn_of_unknown("training data, source side", c.source_unknown, c.source_words - c.kept);
-  warn_of_unknown("training data, target side", c.target_unknown, c.target_words - c.kept);
+  if (moments_.smoothed.empty()) return model_.parameters.values();
+  return moments_.smoothed;
 }
 
 // Fingerprint of what cuts an epoch into batches; a position in the data holds for these alone.
@@ -127,18 +72,19 @@ uint64_t Trainer::batching() const {
 }
 
 void Trainer::resume(const std::string& checkpoint) try {
-  state_ = read_checkpoint(checkpoint, *model_, *moments_);
+  state_ = read_checkpoint(checkpoint, model_, moments_);
   require(state_.seed == options_.seed, "{} was made with --seed {}", checkpoint, state_.seed);
   require(
-      state_.corpus == corpus_->fingerprint(),
+      state_.corpus == setup_.corpus->fingerprint(),
       "{} was made with other training data, --max-length or --max-length-crop; another training can begin with its "
       "model: --pretrained-model",
       checkpoint);
   require(state_.depth_scaling < 0 || (state_.depth_scaling != 0) == options_.depth_scaling,
           "{} was made {} --transformer-depth-scaling", checkpoint, state_.depth_scaling != 0 ? "with" : "without");
-  log::info(
-      "resumed from {} at update {}{}", checkpoint, state_.progress.updates,
-      pretrained_ == nullptr ? "" : "; --pretrained-model is what a training begins with, not what it goes on from");
+  log::info("resumed from {} at update {}{}", checkpoint, state_.progress.updates,
+            setup_.pretrained == nullptr
+                ? ""
+                : "; --pretrained-model is what a training begins with, not what it goes on from");
   if (state_.batching != batching()) {
     log::warn("{} was made with other options of batches: epoch {} begins again", checkpoint,
               state_.position.epoch + 1);
@@ -146,20 +92,10 @@ void Trainer::resume(const std::string& checkpoint) try {
     state_.epoch = {};
     state_.batching = batching();
   }
-  if (validator_) forget_other_validations(checkpoint);
+  if (setup_.validator) forget_other_validations(checkpoint);
   if (state_.progress.updates > 0) saved_at_ = state_.progress.updates;
 } catch (const UserError& error) {
   user_error("{} ({})", error.what(), kBeginAnew);
-}
-
-std::unique_ptr<FileLock> Trainer::lock() const {
-  const auto folder = std::filesystem::path(options_.model_path).parent_path();
-  std::error_code failed;
-  require(folder.empty() || std::filesystem::exists(folder, failed) || failed, "--model {}: there is no folder {}",
-          options_.model_path, folder.string());
-  return std::make_unique<FileLock>(
-      files_.lock(),
-      fmt::format("{} is being trained by another nmt-train, which holds {}", options_.model_path, files_.lock()));
 }
 
 // Values on another text or by another search cannot be compared with those to come.
@@ -167,7 +103,7 @@ void Trainer::forget_other_validations(const std::string& checkpoint) {
   std::string names;
   for (const auto& metric : options_.valid_metrics) {
     const auto on = state_.measured_on.find(metric);
-    if (on != state_.measured_on.end() && on->second == validator_->fingerprint(metric)) continue;
+    if (on != state_.measured_on.end() && on->second == setup_.validator->fingerprint(metric)) continue;
     if (state_.best.erase(metric) + state_.stalled.erase(metric) > 0) names += (names.empty() ? "" : ", ") + metric;
   }
   if (!names.empty())
@@ -175,18 +111,12 @@ void Trainer::forget_other_validations(const std::string& checkpoint) {
               checkpoint, names);
 }
 
-void Trainer::initialise() {
+void Trainer::begin() {
   state_.seed = options_.seed;
   state_.depth_scaling = options_.depth_scaling ? 1 : 0;
-  state_.corpus = corpus_->fingerprint();
+  state_.corpus = setup_.corpus->fingerprint();
   state_.batching = batching();
-  if (pretrained_ != nullptr) {
-    std::ranges::copy(pretrained_->parameters.values(), model_->parameters.values().begin());
-    log::info("the parameters begin as those of {}", options_.pretrained_model);
-  } else {
-    model_->transformer.initialise(model_->parameters, options_.seed, options_.depth_scaling);
-  }
-  moments_->start_smoothing(model_->parameters.values());
+  setup_.initialise();
 }
 
 // What this run would write over without knowing it.
@@ -210,43 +140,29 @@ void Trainer::start_or_resume() {
   if (!options_.restart && std::filesystem::exists(checkpoint)) {
     resume(checkpoint);
   } else {
-    initialise();
+    begin();
   }
-  pretrained_.reset();
+  setup_.pretrained.reset();
   prepare();
 }
 
 void Trainer::prepare() {
-  state_.loss_scale.start(scales_loss());
-  replicas_->start(*moments_, {.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
+  state_.loss_scale.start(options_.scales_loss());
+  setup_.start({.mean_norm = state_.mean_norm, .count = state_.progress.updates - state_.skipped});
   std::shared_ptr<BatchStream> stream;
   try {
-    stream = std::make_shared<BatchStream>(corpus_, options_.data, options_.seed, state_.position);
+    stream = std::make_shared<BatchStream>(setup_.corpus, options_.data, options_.seed, state_.position);
   } catch (const UserError& error) {
     user_error("{}: {} ({})", files_.state(), error.what(), kBeginAnew);
   }
   batches_ = std::make_unique<Prefetch<TrainingBatch>>([stream] { return stream->next(); }, kBatchesAhead);
-  Runtime& first = replicas_->first();
-  log::info("model: {} parameters; {} precision; {}; {} threads{}", with_commas(model_->parameters.size()),
-            name_of(first.compute()), replicas_->names(), first.pool().size(),
-            first.backend()->on_host()
-                ? fmt::format("; {} kernels, products by {}", cpu::instruction_set(), cpu::products_by())
-                : "");
-}
-
-// Taken once: what grew with the batches would be new memory, which is slow, again and again.
-Batch Trainer::reserve() {
-  Batch largest = largest_batch(*corpus_, options_.data.limits(), static_cast<int64_t>(replicas_->count()));
-  replicas_->reserve(largest);
-  if (validator_) validator_->reserve(replicas_->first(), *model_);
-  return largest;
+  setup_.report();
 }
 
 std::vector<Batch> Trainer::next_batches(Step& step) {
   std::vector<Batch> batches;
   const double waited = batches_->wait_seconds();
-  while (static_cast<int>(batches.size()) < options_.optimizer_delay) {
-    TrainingBatch next = batches_->next();
+  for (TrainingBatch& next : next_update([&] { return batches_->next(); }, options_.optimizer_delay)) {
     step.tokens += next.batch.target_words();
     step.sentences += next.batch.sentences();
     state_.shown.counts.add(next.batch);
@@ -254,7 +170,6 @@ std::vector<Batch> Trainer::next_batches(Step& step) {
     step.next = next.next;
     step.epoch_ended = next.ends_epoch();
     batches.push_back(std::move(next.batch));
-    if (step.epoch_ended) break;  // an update does not span epochs
   }
   step.wait = batches_->wait_seconds() - waited;
   return batches;
@@ -262,8 +177,8 @@ std::vector<Batch> Trainer::next_batches(Step& step) {
 
 // Each batch of an update draws dropout masks of its own.
 void Trainer::accumulate(const std::vector<Batch>& batches, const Step& step) {
-  replicas_->accumulate(batches, step.tokens, state_.progress.updates * options_.optimizer_delay,
-                        state_.loss_scale.value);
+  replicas_.accumulate(batches, step.tokens, state_.progress.updates * options_.optimizer_delay,
+                       state_.loss_scale.value);
 }
 
 Update Trainer::settle(size_t left) {
@@ -272,7 +187,7 @@ Update Trainer::settle(size_t left) {
   while (begun_.size() > left) {
     const Step step = std::move(begun_.front());
     begun_.pop_front();
-    update = replicas_->outcome();
+    update = replicas_.outcome();
     if (std::isfinite(update.loss))
       for (TrainingSums* sums : {&s.shown, &s.epoch}) {
         sums->loss += update.loss * static_cast<double>(step.tokens);
@@ -323,6 +238,23 @@ void Trainer::count_seconds(double seconds) {
   state_.epoch.seconds += seconds;
 }
 
+// The gradient's norm of each layer's sub-layers and of the embeddings.
+std::map<std::string, double> Trainer::part_norms() {
+  std::map<std::string, double> squares;
+  for (const auto& e : model_.parameters.entries()) {
+    // encoder.0.feed_forward.inner.weight belongs to encoder.0.feed_forward, source_embedding.weight to
+    // source_embedding.
+    const auto dot = [&](size_t from) { return std::min(e.name.find('.', from), e.name.size()); };
+    const size_t number = dot(0) + 1;
+    const bool in_layer = number < e.name.size() && std::isdigit(static_cast<unsigned char>(e.name[number])) != 0;
+    const std::string part = e.name.substr(0, in_layer ? dot(dot(number) + 1) : e.name.rfind('.'));
+    const double norm = replicas_.gradient_norm(e.offset, e.shape.elements());
+    squares[part] += norm * norm;
+  }
+  for (auto& [part, value] : squares) value = std::sqrt(value) / state_.loss_scale.value;
+  return squares;
+}
+
 void Trainer::display(const Update& update, std::map<std::string, double> part_norms) {
   auto& s = state_.shown;
   const double time = std::max(1e-9, s.seconds);
@@ -338,21 +270,30 @@ void Trainer::display(const Update& update, std::map<std::string, double> part_n
   s = {};
 }
 
+void Trainer::report_epoch() {
+  auto& e = state_.epoch;
+  auto lines = EpochReport{setup_.corpus->counts(), e.counts}.lines();
+  lines.front() += fmt::format("; waited for data: {:.2f}% of {}", 100 * e.wait / std::max(1e-9, e.seconds),
+                               hours_minutes_seconds(e.seconds));
+  for (const auto& line : lines) log_.event(state_.progress, "epoch", line);
+  e = {};
+}
+
 bool Trainer::validate() {
   struct Stopped {};
   const auto stop = [] {
     if (stop_signal != 0) throw Stopped();
   };
   std::map<std::string, double> measured;
-  replicas_->download();
+  replicas_.download();
   const auto exchange_with_smoothed = [&] {
-    if (moments_->smoothed.empty()) return;
-    std::ranges::swap_ranges(model_->parameters.values(), moments_->smoothed);
-    replicas_->upload_values();
+    if (moments_.smoothed.empty()) return;
+    std::ranges::swap_ranges(model_.parameters.values(), moments_.smoothed);
+    replicas_.upload_values();
   };
   exchange_with_smoothed();
   try {
-    measured = validator_->measure(replicas_->first(), *model_, state_.progress.updates, stop);
+    measured = setup_.validator->measure(replicas_.first(), model_, state_.progress.updates, stop);
     state_.validation_due = false;
   } catch (const Stopped&) {
   }
@@ -364,12 +305,12 @@ bool Trainer::validate() {
     const auto best = state_.best.find(metric);
     const bool better =
         best == state_.best.end() ? std::isfinite(value) : valid_metric(metric).is_better(value, best->second);
-    state_.measured_on[metric] = validator_->fingerprint(metric);
+    state_.measured_on[metric] = setup_.validator->fingerprint(metric);
     auto& stalled = state_.stalled[metric];
     stalled = better ? 0 : stalled + 1;
     if (better) {
       state_.best[metric] = value;
-      model_->save(files_.best(metric), served_values());
+      model_.save(files_.best(metric), served_values());
       found = true;
     }
     log_.validation(state_.progress, metric, value, stalled);
@@ -377,18 +318,18 @@ bool Trainer::validate() {
   return found;
 }
 
-void Trainer::write_state() { write_checkpoint(files_.state(), *model_, *moments_, state_, dump_); }
+void Trainer::write_state() { write_checkpoint(files_.state(), model_, moments_, state_, dump_); }
 
 void Trainer::save(bool numbered) {
-  replicas_->download();
+  replicas_.download();
   const auto served = served_values();
   if (numbered) {
     const bool by_epoch = saves_by_epoch();
     const std::string& kind = by_epoch ? TrainingFiles::kEpoch : TrainingFiles::kUpdate;
-    model_->save(files_.numbered(kind, by_epoch ? state_.progress.epochs : state_.progress.updates), served);
+    model_.save(files_.numbered(kind, by_epoch ? state_.progress.epochs : state_.progress.updates), served);
     if (options_.keep_last > 0) files_.remove_old(kind, options_.keep_last);
   }
-  model_->save(options_.model_path, served);
+  model_.save(options_.model_path, served);
   write_state();
   saved_at_ = state_.progress.updates;
   log_.event(state_.progress, "save",
@@ -422,15 +363,15 @@ void Trainer::run() {
   for (const auto& path : {files_.state(), options_.model_path}) AtomicFile{path};
   refuse_earlier_models();
   files_.remove_leftovers();
-  replicas_->first().profile.times_ops = options_.profile;
-  load_data();
+  replicas_.first().profile.times_ops = options_.profile;
+  setup_.load_data();
   bool training = false;
   const auto begin_and_train = [&] {
     start_or_resume();
-    const Batch largest = reserve();
-    if (!replicas_->on_host())
+    const Batch largest = setup_.reserve();
+    if (!replicas_.on_host())
       log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
-                replicas_->used() >> 20, largest.source_words(), largest.target_words());
+                replicas_.used() >> 20, largest.source_words(), largest.target_words());
     if (state_.progress.updates == 0) write_state();  // a disk that is too small for it is known now
     // Models that an earlier run left, or a save that was killed, would be taken for this run's last. The best of all
     // metrics: which a run was given, only its checkpoint knows.
@@ -450,11 +391,11 @@ void Trainer::run() {
     if (!training && dynamic_cast<const UserError*>(&error)) throw;  // of the options; while training, nothing is
     fail("{}; {}", error.what(), last_checkpoint());
   }
-  if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
+  if (options_.profile) fmt::print("{}", replicas_.first().profile_table());
 }
 
 bool Trainer::do_what_is_due(bool saves, bool ends) {
-  Profile& profile = replicas_->first().profile;
+  Profile& profile = replicas_.first().profile;
   profile.enter("validation");
   const bool found_best = state_.validation_due && validate();
   profile.enter("saving");
@@ -475,17 +416,17 @@ bool Trainer::do_what_is_due(bool saves, bool ends) {
   if (!stops) return ends;
   log::info("stopped by signal {} at update {}; run again{} to go on", stop_signal.load(), state_.progress.updates,
             options_.restart ? " without --restart" : "");
-  if (options_.profile) fmt::print("{}", replicas_->first().profile_table());
+  if (options_.profile) fmt::print("{}", replicas_.first().profile_table());
   throw Exit{128 + stop_signal};
 }
 
 void Trainer::train() {
-  Profile& profile = replicas_->first().profile;
+  Profile& profile = replicas_.first().profile;
   TrainingProgress looked = state_.progress;  // when it was last asked what is due
   sound_ = !state_.save_due;
   bool ends = reached_end() || stalled();
   if (ends && !std::filesystem::exists(options_.model_path)) save(false);
-  state_.validation_due = state_.validation_due && validator_ != nullptr;
+  state_.validation_due = state_.validation_due && setup_.validator != nullptr;
   if (state_.validation_due) ends = do_what_is_due(false, ends);  // a signal has put it off
   while (!ends) {
     double since = seconds_now();
@@ -506,12 +447,12 @@ void Trainer::train() {
     const TrainingProgress before = std::exchange(looked, p);
     ends = reached_end();
     const bool shows = display_every_.crossed(before, p) || p.updates == 1;
-    state_.validation_due = validator_ != nullptr && (valid_every_.crossed(before, p) || ends);
+    state_.validation_due = setup_.validator != nullptr && (valid_every_.crossed(before, p) || ends);
     const bool saves = save_every_.crossed(before, p);
     auto norms = shows && options_.log_gradients ? part_norms() : std::map<std::string, double>();
     UpdateRule rule = update_rule(options_, p.updates);
     rule.loss_scale = state_.loss_scale.value;
-    replicas_->update(rule);  // the gradients are gone now
+    replicas_.update(rule);  // the gradients are gone now
     step.made = p;
     begun_.push_back(step);
     clock();
@@ -519,7 +460,8 @@ void Trainer::train() {
     profile.enter("log");
     // A device computes the update while the host goes on to the next one, unless somebody asks now how it went.
     const bool due = state_.validation_due || saves || state_.save_due || ends;
-    const Update update = settle(replicas_->on_host() || scales_loss() || shows || step.epoch_ended || due ? 0 : 1);
+    const Update update =
+        settle(replicas_.on_host() || options_.scales_loss() || shows || step.epoch_ended || due ? 0 : 1);
     clock();
     if (shows) display(update, std::move(norms));
     log_.bar(p, done_share());
@@ -531,7 +473,7 @@ void Trainer::train() {
               state_.stalled.at(options_.valid_metrics.front()));
   log::info("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
             state_.progress.epochs, with_commas(state_.progress.tokens));
-  if (!replicas_->on_host()) log::info("memory: {} MB of a device's for tensors at most", replicas_->peak() >> 20);
+  if (!replicas_.on_host()) log::info("memory: {} MB of a device's for tensors at most", replicas_.peak() >> 20);
 }
 
 }  // namespace nmt

@@ -8,19 +8,11 @@
 #include <vector>
 
 #include "base/file_lock.h"
-#include "decode/models.h"
-#include "decode/tree_grammar.h"
-#include "graph/runtime.h"
 #include "io/training_files.h"
-#include "nn/model.h"
-#include "text/batch_stream.h"
 #include "text/prefetch.h"
 #include "train/checkpoint_state.h"
-#include "train/optimizer.h"
-#include "train/replicas.h"
 #include "train/train_log.h"
-#include "train/train_options.h"
-#include "train/validator.h"
+#include "train/training_setup.h"
 
 namespace nmt {
 
@@ -42,8 +34,6 @@ class Trainer {
   // Trains to the end. Throws Exit with 128 + N where signal N has stopped it (saved), Error where training broke down,
   // UserError, before it reads the data, where the model cannot be written.
   void run();
-  void dry_run();    // what the training would take
-  void dump_plan();  // the plan of the first update, measured
 
  private:
   struct Step {
@@ -54,15 +44,11 @@ class Trainer {
     TrainingProgress made;  // with it
   };
 
-  std::unique_ptr<FileLock> lock() const;
   void train();
-  Vocabularies find_vocabularies() const;
-  void load_data();
-  void initialise();  // a new model
+  void begin();  // with a new model
   void refuse_earlier_models() const;
   void start_or_resume();
-  void prepare();   // devices and batches, to go on from the model and the state
-  Batch reserve();  // the workspace of the largest batch, a bound of those that may come
+  void prepare();  // devices and batches, to go on from the model and the state
   void resume(const std::string& checkpoint);
   void forget_other_validations(const std::string& checkpoint);
   uint64_t batching() const;
@@ -70,7 +56,6 @@ class Trainer {
   void accumulate(const std::vector<Batch>& batches, const Step& step);
   void count(const Step& step);
   void count_seconds(double seconds);
-  bool scales_loss() const { return options_.precision == "f16"; }
   Update settle(size_t left = 0);  // waits for updates till only so many are under way; the last one's outcome
   void display(const Update& update, std::map<std::string, double> part_norms);
   void report_epoch();
@@ -88,22 +73,19 @@ class Trainer {
   std::span<const float> served_values();  // smoothed parameters where there are such
   std::map<std::string, double> part_norms();
 
-  TrainOptions options_;
   TrainingFiles files_;
   std::string dump_;
   std::vector<Amount> ends_;
   Amount valid_every_, save_every_, display_every_;
-  Vocabularies vocabularies_;
-  std::optional<TreeGrammar> trees_;           // of a parser
-  std::unique_ptr<Model> model_, pretrained_;  // pretrained_: to begin with, till then
-  std::unique_ptr<Moments> moments_;
-  std::unique_ptr<Replicas> replicas_;
-  std::deque<Step> begun_;  // updates whose outcome is not known yet
-  std::shared_ptr<const Corpus> corpus_;
-  std::unique_ptr<Prefetch<TrainingBatch>> batches_;
-  std::unique_ptr<Validator> validator_;
+  std::deque<Step> begun_;          // updates whose outcome is not known yet
   std::unique_ptr<FileLock> lock_;  // before anything is written
   TrainLog log_;
+  TrainingSetup setup_;
+  const TrainOptions& options_ = setup_.options;
+  Model& model_ = *setup_.model;
+  Moments& moments_ = *setup_.moments;
+  Replicas& replicas_ = *setup_.replicas;
+  std::unique_ptr<Prefetch<TrainingBatch>> batches_;
   TrainingState state_;
   bool sound_ = true;      // the last outcome's loss and norm were numbers
   int64_t saved_at_ = -1;  // the update that PREFIX.state is of; -1: there is none of this run

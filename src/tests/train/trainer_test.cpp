@@ -7,6 +7,7 @@
 #include "tests/device.h"
 #include "tests/train/training_fixture.h"
 #include "tests/variable.h"
+#include "train/dry_run.h"
 
 using namespace nmt;
 using namespace nmt::testing;
@@ -551,6 +552,6 @@ TEST_CASE("the plan of the first update is shown whatever a training left") {
   folder.fresh(o, "2u");
   o.seed = 2;
   o.dump_plan = true;
-  CHECK_NOTHROW(Trainer(o, "").dump_plan());
+  CHECK_NOTHROW(dump_plan(o));
   CHECK(folder.state()["updates"] == 2);
 }

@@ -1,7 +1,6 @@
-// What nmt-train tells about a training: --log-gradients, epochs, --dry-run and --dump-plan.
+#include "train/dry_run.h"
+
 #include <algorithm>
-#include <cctype>
-#include <cmath>
 #include <fstream>
 #include <functional>
 
@@ -11,8 +10,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "train/amount.h"
+#include "train/loss_scale.h"
 #include "train/tasks.h"
-#include "train/trainer.h"
+#include "train/train_log.h"
+#include "train/training_setup.h"
 
 namespace nmt {
 namespace {
@@ -115,83 +117,71 @@ void print_cost(const TrainOptions& options, const EpochCount& epoch, double rat
 
 }  // namespace
 
-// The gradient's norm of each layer's sub-layers and of the embeddings.
-std::map<std::string, double> Trainer::part_norms() {
-  std::map<std::string, double> squares;
-  for (const auto& e : model_->parameters.entries()) {
-    // encoder.0.feed_forward.inner.weight belongs to encoder.0.feed_forward, source_embedding.weight to
-    // source_embedding.
-    const auto dot = [&](size_t from) { return std::min(e.name.find('.', from), e.name.size()); };
-    const size_t number = dot(0) + 1;
-    const bool in_layer = number < e.name.size() && std::isdigit(static_cast<unsigned char>(e.name[number])) != 0;
-    const std::string part = e.name.substr(0, in_layer ? dot(dot(number) + 1) : e.name.rfind('.'));
-    const double norm = replicas_->gradient_norm(e.offset, e.shape.elements());
-    squares[part] += norm * norm;
-  }
-  for (auto& [part, value] : squares) value = std::sqrt(value) / state_.loss_scale.value;
-  return squares;
-}
-
-void Trainer::report_epoch() {
-  auto& e = state_.epoch;
-  auto lines = EpochReport{corpus_->counts(), e.counts}.lines();
-  lines.front() += fmt::format("; waited for data: {:.2f}% of {}", 100 * e.wait / std::max(1e-9, e.seconds),
-                               hours_minutes_seconds(e.seconds));
-  for (const auto& line : lines) log_.event(state_.progress, "epoch", line);
-  e = {};
-}
-
-void Trainer::dry_run() {
-  load_data();
-  initialise();
-  replicas_->start(*moments_, {});
-  const EpochCount epoch = count_epoch(BatchStream(corpus_, options_.data, options_.seed), options_.optimizer_delay,
-                                       [&](const Batch& batch) { return options_.cost ? replicas_->flops(batch) : 0; });
-  const Runtime& runtime = replicas_->first();
-  const int64_t heap = allocated(), n = model_->parameters.size();
-  reserve();
-  UpdateRule still = update_rule(options_, 1);
+void dry_run(const TrainOptions& given) {
+  log::set_quiet(given.quiet);
+  TrainingSetup setup(given);
+  setup.load_data();
+  setup.initialise();
+  setup.start();
+  const TrainOptions& options = setup.options;
+  Replicas& replicas = *setup.replicas;
+  const EpochCount epoch = count_epoch(BatchStream(setup.corpus, options.data, options.seed), options.optimizer_delay,
+                                       [&](const Batch& batch) { return options.cost ? replicas.flops(batch) : 0; });
+  const Runtime& runtime = replicas.first();
+  const int64_t heap = allocated(), n = setup.model->parameters.size();
+  setup.reserve();
+  UpdateRule still = update_rule(options, 1);
   still.rate = 0;
   // The largest batch is run once to warm up, and again for time.
   double seconds = 0;
-  Step step;
-  step.tokens = epoch.largest.target_words();
+  const int64_t tokens = epoch.largest.target_words();
   for (int pass = 0; pass < 2; ++pass) {
     const double start = seconds_now();
-    accumulate({epoch.largest}, step);
-    replicas_->update(still);
-    replicas_->outcome();
+    replicas.accumulate({epoch.largest}, tokens, 0);
+    replicas.update(still);
+    replicas.outcome();
     seconds = seconds_now() - start;
   }
   fmt::print("parameters: {}\n", with_commas(n));
   fmt::print(
       "memory: parameters, gradients and optimizer {:.1f} MB, packed matrices {:.1f} MB, workspace {:.1f} MB, "
       "scratch of threads and graph {:.1f} MB\n",
-      megabytes(n * (moments_->smoothed.empty() ? 16 : 20)), megabytes(runtime.packed_bytes()),
+      megabytes(n * (setup.moments->smoothed.empty() ? 16 : 20)), megabytes(runtime.packed_bytes()),
       megabytes(runtime.arena_bytes()), megabytes(scratch_since(heap, runtime)));
-  if (!replicas_->on_host()) fmt::print("memory of a device: {:.1f} MB for tensors\n", megabytes(replicas_->peak()));
+  if (!replicas.on_host()) fmt::print("memory of a device: {:.1f} MB for tensors\n", megabytes(replicas.peak()));
   fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", epoch.largest.sentences(),
              epoch.largest.source_words(), epoch.largest.target_words());
   fmt::print("epoch: {} updates, {} target tokens\n", with_commas(epoch.updates), with_commas(epoch.tokens));
-  const double rate = static_cast<double>(step.tokens) / seconds, until_end = tokens_until_end(ends_, epoch, rate);
+  const double rate = static_cast<double>(tokens) / seconds,
+               until_end = tokens_until_end(Amount::parse_list("after", options.after), epoch, rate);
   fmt::print("speed: {:.0f} target tokens/s, {} an epoch\n", rate,
              hours_minutes_seconds(static_cast<double>(epoch.tokens) / rate));
-  if (until_end >= 0) fmt::print("time to --after {}: {}\n", options_.after, hours_minutes_seconds(until_end / rate));
-  if (options_.cost) print_cost(options_, epoch, rate, until_end);
+  if (until_end >= 0) fmt::print("time to --after {}: {}\n", options.after, hours_minutes_seconds(until_end / rate));
+  if (options.cost) print_cost(options, epoch, rate, until_end);
 }
 
-void Trainer::dump_plan() {
-  load_data();
-  initialise();
-  prepare();
-  Runtime& runtime = replicas_->first();
+void dump_plan(const TrainOptions& given) {
+  log::set_quiet(given.quiet);
+  TrainingSetup setup(given);
+  setup.load_data();
+  setup.initialise();
+  setup.start();
+  setup.report();
+  Runtime& runtime = setup.replicas->first();
   runtime.profile.times_ops = true;
-  Step step;
-  const auto batches = next_batches(step);
+  BatchStream stream(setup.corpus, setup.options.data, setup.options.seed);
+  std::vector<Batch> batches;
+  int64_t tokens = 0;
+  for (TrainingBatch& next : next_update([&] { return stream.next(); }, setup.options.optimizer_delay)) {
+    tokens += next.batch.target_words();
+    batches.push_back(std::move(next.batch));
+  }
+  LossScale scale;
+  scale.start(setup.options.scales_loss());
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts again from here
   const Memory before = memory();
   const int64_t heap = allocated();
-  accumulate(batches, step);
+  setup.replicas->accumulate(batches, tokens, 0, scale.value);
   const Memory after = memory();
   const int64_t planned = runtime.arena_bytes() + runtime.packed_bytes(), rest = scratch_since(heap, runtime);
   fmt::print("{}", runtime.plan_table());
