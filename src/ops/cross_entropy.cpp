@@ -6,8 +6,8 @@
 #include "base/aligned.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "graph/plan.h"
 #include "graph/runtime.h"
+#include "graph/scratch_parts.h"
 
 namespace nmt {
 namespace {
@@ -25,9 +25,7 @@ constexpr int64_t kRowsOfLoss = 16;  // that one task finishes
 constexpr int64_t kRowsOfAllColumns = 64;
 
 // As many as tiles of kTileColumns take; wider ones take less.
-int64_t tiles_bytes(int64_t rows, int64_t width) {
-  return Plan::f32_bytes(cpu::LogitTiles::floats(rows, width, kTileColumns));
-}
+int64_t tiles_floats(int64_t rows, int64_t width) { return cpu::LogitTiles::floats(rows, width, kTileColumns); }
 
 float total(const float* loss, int64_t rows, float weight) {
   double sum = 0;
@@ -61,10 +59,15 @@ std::vector<Spec> CrossEntropy::infer(std::span<const Spec> in) const {
 namespace {
 
 // The logits as float32, and what is looked at of them: as one tile.
-int64_t whole_rows_scratch(const Spec& logits) {
-  const int64_t rows = logits.shape[0], width = logits.shape[1];
-  return Plan::f32_bytes(rows * width) + Plan::f32_bytes(rows) + tiles_bytes(rows, width);
-}
+struct WholeRows {
+  WholeRows(int64_t rows, int64_t width)
+      : logits(parts.floats(rows * width)), loss(parts.floats(rows)), tiles(parts.floats(tiles_floats(rows, width))) {}
+
+  ScratchParts parts;
+  int64_t logits, loss, tiles;
+};
+
+int64_t whole_rows_scratch(const Spec& logits) { return WholeRows(logits.shape[0], logits.shape[1]).parts.bytes(); }
 
 // dlogits may be null. Returns the losses of the rows, which are in the scratch.
 float* whole_rows(const Launch& l, float smoothing, float weight, float* nll, void* dlogits) {
@@ -72,10 +75,10 @@ float* whole_rows(const Launch& l, float smoothing, float weight, float* nll, vo
   const int64_t rows = logits.shape()[0], width = logits.shape()[1];
   check_labels(l.in[1], width);
   const auto* labels = l.in[1].as<int32_t>();
-  auto* wide = reinterpret_cast<float*>(l.scratch);
-  auto* loss = reinterpret_cast<float*>(l.scratch + Plan::f32_bytes(rows * width));
-  auto* memory = reinterpret_cast<float*>(l.scratch + Plan::f32_bytes(rows * width) + Plan::f32_bytes(rows));
-  const auto tiles = cpu::LogitTiles::in(memory, rows, width, width);
+  const WholeRows at(rows, width);
+  auto* wide = reinterpret_cast<float*>(l.scratch + at.logits);
+  auto* loss = reinterpret_cast<float*>(l.scratch + at.loss);
+  const auto tiles = cpu::LogitTiles::in(reinterpret_cast<float*>(l.scratch + at.tiles), rows, width, width);
   cpu::convert(logits.dtype(), logits.data, DType::kF32, wide, rows * width);
   cpu::look_at_logits(logits.dtype(), tiles, {0, rows}, 0, wide, labels, dlogits);
   cpu::cross_entropy(logits.dtype(), tiles, {0, rows}, labels, smoothing, weight, loss, nll, dlogits);
@@ -125,11 +128,24 @@ void ProjectCrossEntropy::backward(Backprop& b) const {
   if (b.wants(0)) b.add(0, b.output(2));
 }
 
+namespace {
+
+// Losses of all rows; of those that exist together what is looked at of their logits, and the logits' gradients.
+struct RowsTogether {
+  RowsTogether(DType t, int64_t rows, int64_t width, bool gradients)
+      : together(std::min(rows, kGradientRows)),
+        loss(parts.floats(rows)),
+        tiles(parts.floats(tiles_floats(together, width))),
+        dlogits(parts.part(gradients ? together * width * static_cast<int64_t>(size_of(t)) : 0)) {}
+
+  ScratchParts parts;
+  int64_t together, loss, tiles, dlogits;
+};
+
+}  // namespace
+
 int64_t ProjectCrossEntropy::scratch(std::span<const Spec> in) const {
-  const int64_t rows = in[0].shape[0], together = std::min(rows, kGradientRows), width = in[1].shape[0];
-  int64_t bytes = Plan::f32_bytes(rows) + tiles_bytes(together, width);
-  if (gradients) bytes += Plan::aligned(together * width * static_cast<int64_t>(size_of(in[0].dtype)));
-  return bytes;
+  return RowsTogether(in[0].dtype, in[0].shape[0], in[1].shape[0], gradients).parts.bytes();
 }
 
 void ProjectCrossEntropy::cpu(const Launch& l) const {
@@ -140,13 +156,12 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
   auto& pool = l.runtime.pool();
   const float weight = *l.in[3].as<float>();
   const auto& packed = l.runtime.packed(w, t, false);
-  const int64_t together = std::min(rows, kGradientRows),
-                tile = std::min(cpu::column_block(packed, kTileColumns), width),
+  const int64_t tile = std::min(cpu::column_block(packed, kTileColumns), width),
                 tile_rows = tile <= kTileColumns ? kTileRows : kRowsOfAllColumns;
-  auto* loss = reinterpret_cast<float*>(l.scratch);
-  std::byte* memory = l.scratch + Plan::f32_bytes(rows);
-  const auto tiles = cpu::LogitTiles::in(reinterpret_cast<float*>(memory), together, width, tile);
-  std::byte* dlogits = gradients ? memory + tiles_bytes(together, width) : nullptr;
+  const RowsTogether at(t, rows, width, gradients);
+  auto* loss = reinterpret_cast<float*>(l.scratch + at.loss);
+  const auto tiles = cpu::LogitTiles::in(reinterpret_cast<float*>(l.scratch + at.tiles), at.together, width, tile);
+  std::byte* dlogits = gradients ? l.scratch + at.dlogits : nullptr;
   for (int64_t chunk = 0; chunk < rows; chunk += kGradientRows) {
     const int64_t count = std::min(kGradientRows, rows - chunk);
     const auto* labels = l.in[2].as<int32_t>() + chunk;
