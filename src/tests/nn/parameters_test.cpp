@@ -136,7 +136,9 @@ TEST_CASE("parameters lie one after another, and joined leaves are neighbours", 
   const std::string a = "encoder.0.self_attention.";
   const Expr qkv = leaves.joined({a + "query.weight", a + "key.weight", a + "value.weight"});
   CHECK(qkv.shape() == Shape{21 + 21 + 15, 24});
+  CHECK(leaves[a + "query.weight"].shape() == Shape{21, 24});
   CHECK_THROWS_AS(leaves.joined({a + "key.weight", a + "output.weight"}), std::logic_error);
+  CHECK_THROWS_AS(leaves.joined({a + "value.weight", a + "output.weight"}), std::logic_error);  // of another width
   CHECK(leaves["embedding.weight"].value() == leaves["embedding.weight"].value());
 }
 

@@ -241,6 +241,39 @@ TEST_CASE("every site of dropout has a name and a number of its own", "[nn]") {
   CHECK(run(model, batch, {.train = false}).sites.empty());
 }
 
+TEST_CASE("pairs of positions that attend to each other are numbered sentence by sentence", "[nn]") {
+  const PairInput batch = pack({{4, 2}, {5, 6, 2}}, {{7, 8, 9, 2}, {2}});
+  CHECK(batch.source_weights == std::vector<int64_t>{0, 4, 13});
+  CHECK(batch.target_weights == std::vector<int64_t>{0, 16, 17});
+  CHECK(batch.cross_weights == std::vector<int64_t>{0, 8, 11});
+}
+
+TEST_CASE("a window hides what is farther away in either side, but nothing of the source from the target", "[nn]") {
+  ModelConfig c = small_config();
+  c.attention_window = 3;
+  TestModel model(c);
+  const int64_t length = 9;
+  const PairInput batch = pack(random_sentences({length}, c.source_vocabulary, c.source_eos, 1),
+                               random_sentences({length}, c.target_vocabulary, c.eos, 2));
+  Runtime runtime(1);
+  Graph graph(runtime);
+  Leaves leaves(graph, model.parameters, false);
+  model.transformer.loss(leaves, batch);
+  const Expr encoder = leaves.find("encoder.1.self_attention.weights"),
+             decoder = leaves.find("decoder.1.self_attention.weights"),
+             across = leaves.find("decoder.1.cross_attention.weights");
+  graph.run({encoder, decoder, across});
+  for (int64_t h = 0; h < c.heads; ++h)
+    for (int64_t i = 0; i < length; ++i)
+      for (int64_t j = 0; j < length; ++j) {
+        INFO("head " << h << ", query " << i << ", key " << j);
+        const int64_t at = (h * length + i) * length + j;
+        CHECK((graph.data<float>(encoder)[at] > 0) == (std::abs(i - j) <= 3));
+        CHECK((graph.data<float>(decoder)[at] > 0) == (j <= i && i - j <= 3));
+        CHECK(graph.data<float>(across)[at] > 0);
+      }
+}
+
 TEST_CASE("a batch without tokens has no loss and no gradient", "[nn]") {
   TestModel model(small_config());
   const Result result = run(model, pack({}, {}));
