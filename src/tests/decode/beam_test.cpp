@@ -196,6 +196,13 @@ TEST_CASE("tokens are drawn by the probabilities of the most probable ones that 
   CHECK(near(equal, kKeys, pairs));
 }
 
+TEST_CASE("a token may be drawn however much more probable a forbidden one is") {
+  Beam beam({.beam = 2, .forbidden = 3, .sampling = 2}, 3, kEos);
+  beam.advance(std::vector<float>{0, -800, -INFINITY}, std::vector<int32_t>{3, 7, 5}, 3);
+  REQUIRE(beam.live() == 2);
+  for (const int32_t h : {0, 1}) CHECK(beam.last(h).id == 7);
+}
+
 TEST_CASE("what is drawn depends on seed and key, and has the probability of its tokens") {
   constexpr int kVocabulary = 12, kLimit = 30;
   SearchOptions o{.beam = 30, .alpha = 0, .n_best = true, .sampling = 12};
