@@ -120,6 +120,14 @@ TEST_CASE("a parameter's gradient adds up over uses, runs and graphs", "[graph]"
   CHECK(gradient == Floats(3, 29.5f));
 }
 
+TEST_CASE("empty tensors have a place, too", "[graph]") {
+  Runtime runtime(1);
+  Graph graph(runtime);
+  const Expr x = graph.input({{0, 3}, DType::kF32}, nullptr), y = add(x, x);
+  graph.run({y});
+  CHECK(values(graph, y).empty());
+}
+
 TEST_CASE("a leaf can be an output, and an output asked for twice", "[graph]") {
   Runtime runtime(1);
   Graph graph(runtime);
