@@ -317,6 +317,8 @@ std::vector<OpCase> attention_cases() {
   cases.push_back(attention_case({"keys overlap values", {12, 18}, {0, 0}, {1, 0}, {1, 6}, 2, 6, 6}, cross, false, 0));
   cases.push_back(attention_case({"queries are keys", {12, 12}, {0, 0}, {0, 0}, {1, 0}, 2, 6, 6}, self, false, 0));
   cases.push_back(attention_case({"queries are values", {12, 12}, {0, 0}, {1, 0}, {0, 0}, 2, 6, 6}, self, false, 0));
+  cases.push_back(
+      attention_case({"queries are values of one tensor", {24}, {0, 0}, {0, 12}, {0, 0}, 2, 6, 6}, self, false, 0));
   cases.push_back(attention_case({"with columns between", {60}, {0, 3}, {0, 20}, {0, 45}, 2, 6, 5}, self, true, 0));
   // Sizes: one head of one, a long sentence, empty sentences, nothing at all.
   cases.push_back(attention_case({"of single columns", {3}, {0, 0}, {0, 1}, {0, 2}, 1, 1, 1}, self, true, 0.3f));
@@ -358,6 +360,7 @@ std::vector<OpCase> attention_cases() {
   }
   cases.push_back(additive_attention_case({{40}, {40}}, 1, 5, 5, {false, 6}, 0.3f));
   cases.push_back(additive_attention_case({{0, 3, 0, 2}, {0, 3, 0, 2}}, 2, 3, 4, true, 0));
+  cases.push_back(additive_attention_case({{0, 3, 2}, {4, 0, 2}}, 2, 3, 4, false, 0));  // queries without keys: zeros
   cases.push_back(additive_attention_case({{}, {}}, 2, 3, 4, true, 0));
   for (const int window : {0, 2})
     cases.push_back(cached_additive_attention_case(3, 7, 5, {{4, 2, 7}, {4, 2, 0}, {9}, {1, 3, 5, 6, 8}}, 10, window));

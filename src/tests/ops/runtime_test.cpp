@@ -45,6 +45,10 @@ TEST_CASE("packed weights are kept until parameters change", "[ops]") {
   CHECK(product() == std::vector<float>{3, 6});
   CHECK(product() == std::vector<float>{3, 6});
   CHECK(runtime.packed_bytes() == bytes);
+  w = {2, 0, 0, 0, 0, 2};  // another one in the same place
+  runtime.forget(w.data());
+  CHECK(runtime.packed_bytes() == 0);
+  CHECK(product() == std::vector<float>{2, 6});
 }
 
 TEST_CASE("what repeats on a device is recorded, and sees new inputs, parameters and places", "[ops]") {
@@ -204,6 +208,7 @@ TEST_CASE("a weight that changes is packed again both ways at once, where the ot
     t = DType::kBF16;  // what the other was packed as is not what is asked for
     check_both(2);
     check_both(1);
+    CHECK(bytes_of(weights.get(pool, w, DType::kF32, first)) == fresh(DType::kF32, first));  // nothing has changed
   }
 }
 
@@ -288,4 +293,22 @@ TEST_CASE("the profile counts the products of attention by the sentences' length
   const Segments segments{begins, begins, graph.input({{3}, DType::kI64}, weights.data())};
   graph.run({attention(columns(x, 0, 8), columns(x, 8, 8), columns(x, 16, 8), 2, segments, mask, 0)});
   CHECK(runtime.profile.ops().at("attention").flops == 2 * pairs * 2 * (4 + 4));  // two heads of d_k = d_v = 4
+}
+
+TEST_CASE("the profile counts the products of attention over a cache by the keys that are seen", "[ops]") {
+  Runtime runtime(1);
+  runtime.profile.times_ops = true;
+  const std::vector<float> qkv(2 * 24, 0.1f);
+  std::vector<float> keys(6 * 8), values(6 * 8);
+  const std::vector<int32_t> slot{4, 5}, entry{0, 1, 2, 3, 4, 0, 5, 0, 0, 0}, length{5, 2};
+  const auto [window, pairs] = GENERATE(std::pair(0, 5 + 2), std::pair(2, 3 + 2), std::pair(1, 2 + 2));
+  Graph graph(runtime);
+  const auto ints = [&](const Shape& shape, const std::vector<int32_t>& v) {
+    return graph.input({shape, DType::kI32}, v.data());
+  };
+  graph.run({cached_attention(graph.input({{2, 24}, DType::kF32}, qkv.data()),
+                              graph.state({{6, 8}, DType::kF32}, keys.data()),
+                              graph.state({{6, 8}, DType::kF32}, values.data()), ints({2}, slot), ints({2, 5}, entry),
+                              ints({2}, length), 2, window)});
+  CHECK(runtime.profile.ops().at("cached_attention").flops == 2 * pairs * 2 * (4 + 4));
 }

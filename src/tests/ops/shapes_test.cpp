@@ -162,5 +162,5 @@ TEST_CASE_METHOD(Fixture, "labels and ids out of range are named when they are r
   const auto indices = [&](const std::vector<int32_t>& v) { return graph.input({{2}, DType::kI32}, v.data()); };
   refuses([&] { graph.run({cross_entropy(data({2, 9}), indices(ids), data({1}), 0)}); }, {"label 9 of 9"});
   refuses([&] { graph.run({embed(data({9, 4}), indices(ids), data({3, 4}), indices(zeros), 1, 0)}); }, {"id 9"});
-  refuses([&] { graph.run({embed(data({9, 4}), indices(zeros), data({3, 4}), indices(ids), 1, 0)}); }, {"position 9"});
+  refuses([&] { graph.run({embed(data({9, 4}), indices(zeros), data({9, 4}), indices(ids), 1, 0)}); }, {"position 9"});
 }
