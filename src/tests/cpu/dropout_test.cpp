@@ -46,6 +46,8 @@ TEST_CASE("dropout keeps the expected share and scales it") {
   cpu::dropout_mask(d, 0, 1000000, mask.data());
   const auto kept = static_cast<double>(std::count(mask.begin(), mask.end(), 1));
   CHECK(kept / 1e6 == Approx(0.7).margin(0.002));  // 4 standard deviations
+  // Among so many are lanes beside the threshold, which is no multiple of 2^-16.
+  CHECK(std::ranges::equal(mask, dropout_factors(d, 1000000), {}, {}, [](double factor) { return factor != 0; }));
 }
 
 TEST_CASE("dropout of elements: reference, in place, and the same bits in any pieces") {

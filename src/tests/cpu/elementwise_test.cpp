@@ -107,6 +107,9 @@ TEST_CASE("activations of extreme values") {
   const std::vector<double> rectified = {0, 0, 100, 0, static_cast<float>(1e30), 0, static_cast<float>(3e38), 0, kNaN};
   cpu::relu(DType::kF32, 0, n, x.data(), y.data());
   CHECK(worst_error(DType::kF32, y, rectified, 0) == 0);
+  Array dx(DType::kF32, 8);
+  cpu::relu_backward(DType::kF32, 0, 8, y.data(), ones.data(), dx.data());
+  CHECK(worst_error(DType::kF32, dx, {0, 0, 1, 0, 1, 0, 1, 0}, 0) == 0);
   cpu::gelu(DType::kF32, 0, n, x.data(), y.data());
   CHECK(worst_error(DType::kF32, y, rectified, 0) == 0);
   cpu::silu(DType::kF32, 0, n, x.data(), y.data());

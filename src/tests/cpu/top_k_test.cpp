@@ -118,4 +118,16 @@ TEST_CASE("where fewer than k are there, the rest is impossible") {
   CHECK(best[2] == -kInf);
 }
 
+TEST_CASE("where all logits are -inf, nothing is possible") {
+  const Target target(GENERATE(from_range(targets())));
+  const size_t width = GENERATE(3, 65, 300);
+  const Array logits(DType::kF32, std::vector<double>(width, -kInf));
+  float values[3], best[3];
+  int32_t indices[3], best_indices[3];
+  cpu::BestLogits found;
+  cpu::find_best(logits.f32(), static_cast<int64_t>(width), 0, 3, found, values, indices);
+  cpu::merge_best(1, &found, 3, 3, values, indices, best, best_indices);
+  for (const float v : best) CHECK(v == -kInf);
+}
+
 }  // namespace
