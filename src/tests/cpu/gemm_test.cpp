@@ -427,7 +427,8 @@ TEST_CASE("packed elements are rounded to nearest even", "[gemm]") {
   Values numbers = random_values(kN * kK, 1), ones(kK * kK);
   for (size_t i = 0; i < 40; ++i) numbers[i] = (i % 2 == 0 ? 1 : -1) * (1 + static_cast<double>(i + 1) / 256);  // ties
   for (size_t i = 0; i < kK; ++i) ones[i * (kK + 1)] = 1;
-  const Array w(DType::kF32, numbers), x(DType::kBF16, ones);
+  Array w(DType::kF32, numbers);
+  const Array x(DType::kBF16, ones);
   const Values expected = Array(DType::kBF16, w.values()).values();
   for (const bool transposed : {false, true}) {
     cpu::PackedMatrix packed;
@@ -436,6 +437,14 @@ TEST_CASE("packed elements are rounded to nearest even", "[gemm]") {
     cpu::multiply(pool, packed, kK, DType::kBF16, x.data(), DType::kF32, y.data());
     for (size_t i = 0; i < kK; ++i)
       for (size_t c = 0; c < kN; ++c) REQUIRE(y[i * kN + c] == expected[transposed ? i * kN + c : c * kK + i]);
+  }
+  for (const uint32_t nan : {0x7FFFFFFFu, 0xFFFFFFFFu, 0x7F800001u}) {  // stays one
+    w.f32()[0] = std::bit_cast<float>(nan);
+    cpu::PackedMatrix packed;
+    packed.pack(pool, DType::kBF16, w.f32(), kN, kK, false);
+    Array y(DType::kF32, Values(kK * kN));
+    cpu::multiply(pool, packed, kK, DType::kBF16, x.data(), DType::kF32, y.data());
+    CHECK(std::isnan(y[0]));
   }
 }
 

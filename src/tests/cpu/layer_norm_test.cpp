@@ -79,6 +79,13 @@ TEST_CASE("layer norm loses nothing to a large common offset, and a constant row
   CHECK(stats[1] == Approx(ref.inverse[0]).epsilon(1e-4));
   CHECK(worst_error(DType::kF32, out, ref.out, 0, 0.008) <= 1);  // the float32 mean is known to 1/256
 
+  // So far off, the mean itself is rounded to 1/2: what that adds to the deviations is no variance.
+  auto far = random_values(width, 1);
+  for (double& v : far) v = std::round(v * 2) / 2 + (1 << 22);
+  cpu::add_dropout_layer_norm(DType::kF32, {0, 1}, width, Array(DType::kF32, far).data(), nullptr, {}, scale.f32(),
+                              bias.f32(), kEps, nullptr, out.data(), stats.f32());
+  CHECK(stats[1] == Approx(layer_norm(far, {}, {}, scale, bias, width).inverse[0]).epsilon(1e-4));
+
   cpu::add_dropout_layer_norm(DType::kF32, {0, 1}, width, constant.data(), nullptr, {}, scale.f32(), bias.f32(), kEps,
                               nullptr, out.data(), stats.f32());
   CHECK(out == bias);
