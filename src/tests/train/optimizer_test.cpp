@@ -145,6 +145,15 @@ TEST_CASE("a gradient is skipped that float32 cannot hold squared, or that is lo
   CHECK(!decide(rule, {.squares = 101, .loss = 1}, {.mean_norm = 2}).made);
 }
 
+TEST_CASE("the loss scale is undone, whether the gradient is shortened or not") {
+  for (const double clip_norm : {1, 10}) {
+    const Update u = decide({.clip_norm = clip_norm, .loss_scale = 8}, {.squares = 16 * 64, .loss = 24}, {});
+    CHECK(u.loss == 3);
+    CHECK(u.norm == 4);
+    CHECK(u.adam.grad_scale == (clip_norm < 4 ? 0.25f : 1) / 8);
+  }
+}
+
 TEST_CASE("the loss scale halves at an overflow and doubles after 2,000 updates without") {
   LossScale scale;
   scale.start(true);
