@@ -218,6 +218,41 @@ TEST_CASE("of an even number of positions a convolution of the encoder sees one 
   CHECK(run(two, batch).loss == Approx(run(one, batch).loss));
 }
 
+TEST_CASE("the encoder's recurrent layers read a sentence forwards and backwards in turns", "[nn]") {
+  ModelConfig c = small_config();
+  c.encoder_layer = "recurrent";
+  c.enc_depth = 4;
+  for (int layer = 0; layer < c.enc_depth; ++layer) {
+    INFO("layer " << layer);
+    TestModel model(c);
+    for (int other = 0; other < c.enc_depth; ++other)  // in which each position stays alone
+      if (other != layer) {
+        const auto& e = model.parameters.entry(fmt::format("encoder.{}.recurrence.state.weight", other));
+        std::ranges::fill(model.parameters.values(e), 0.f);
+      }
+    const auto encoded = [&](const std::vector<int32_t>& ids) {
+      const std::vector<int32_t> begin{0, static_cast<int32_t>(ids.size())};
+      const PackedText text(ids, begin);
+      const auto weights = weight_begins(begin, begin);
+      Runtime runtime(1);
+      Graph graph(runtime);
+      Leaves leaves(graph, model.parameters, false);
+      const Expr y = model.transformer.encode(leaves, text, weights);
+      graph.run({y});
+      const float* data = graph.data<float>(y);
+      return std::vector(data, data + y.shape().elements());
+    };
+    const auto before = encoded({4, 5, 6, 7, 8}), after = encoded({4, 5, 9, 7, 8});
+    for (int i = 0; i < 5; ++i) {
+      INFO("position " << i);
+      const bool same = std::equal(&before[static_cast<size_t>(i * c.dim_emb)],
+                                   &before[static_cast<size_t>(i * c.dim_emb)] + c.dim_emb,
+                                   &after[static_cast<size_t>(i * c.dim_emb)]);
+      CHECK(same == (layer % 2 == 0 ? i < 2 : i > 2));
+    }
+  }
+}
+
 TEST_CASE("every site of dropout has a name and a number of its own", "[nn]") {
   ModelConfig c = small_config();
   c.dropout = 0.1;
