@@ -232,6 +232,19 @@ TEST_CASE("a product becomes the gradient of ReLU", "[fusion]") {
   }
 }
 
+TEST_CASE("a product becomes no gradient of another activation", "[fusion]") {
+  const auto backward = [](Net& n) {
+    const Expr x = n.input({9, 7});
+    n.graph().backward(sum_leading(linear(gelu(linear(x, n.weight({70, 7}))), n.weight({1, 70})), 0));
+    return n.graph().gradient(x);
+  };
+  Net with(true), without(false);
+  const Expr a = backward(with), b = backward(without);
+  CHECK(with.run({a}).at("unary_gradient") == 1);
+  without.run({b});
+  check_near(with.values(a), without.values(b));
+}
+
 TEST_CASE("residual, dropout and layer normalisation are one pass", "[fusion]") {
   const auto norm = [](Net& n, Expr x) { return layer_norm(x, n.weight({7}), n.weight({7})); };
   check_rule(
