@@ -323,6 +323,17 @@ TEST_CASE("attention is one op", "[fusion]") {
        {"softmax", 1},
        {"merge_heads", 1},
        {"sum_leading", 1}});
+  // Another softmax, another product.
+  for (const bool log : {false, true})
+    check_left_alone(
+        [=](Net& n) {
+          const Expr products = matmul(split_heads(n.input({9, 6}), 2), split_heads(n.input({9, 6}), 2), false, true);
+          const Expr scores =
+              mask_segments(scale(products, 0.5f), {n.indices({0, 9}), n.indices({0, 9}), n.offsets({0, 81})}, false);
+          const Expr values = split_heads(n.input({9, 18}), 2);
+          return merge_heads(matmul(log ? log_softmax(scores) : softmax(scores), values, false, !log));
+        },
+        parts);
 }
 
 TEST_CASE("the loss is computed with the projection", "[fusion]") {
