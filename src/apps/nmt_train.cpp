@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   app.prepare([&] {
     if (options.list_devices) return;
     given = app.options().command_line();
-    options.apply_task(app.options());
+    options.settle(app.options());
     options.validate();
   });
   std::string footer =

@@ -125,7 +125,7 @@ void TrainOptions::declare(Options& o) {
   o.add("profile", profile, "Print where the time went, by phase and by op, at the end");
 }
 
-void TrainOptions::apply_task(Options& o) {
+void TrainOptions::settle(Options& o) {
   const auto set = [&](const std::string& name, const std::vector<std::string>& value) {
     Option* option = o.find(name);
     check(option != nullptr, "task {} sets the unknown option {}", task, name);

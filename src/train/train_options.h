@@ -68,8 +68,9 @@ struct TrainOptions {
   std::string begun_with() const;
 
   void declare(Options& options);
-  // Fills in the task's recipe, and a parser's search, where an option was not given; and what --mini-batch-words sets.
-  void apply_task(Options& options);
+  // Fills in, where an option was not given, what the model that the training begins with says, the task's recipe and
+  // a parser's search; and what --mini-batch-words sets.
+  void settle(Options& options);
   // Throws UserError for options that contradict each other.
   void validate() const;
 

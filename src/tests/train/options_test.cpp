@@ -24,7 +24,7 @@ TrainOptions of_task(const std::string& name, const std::vector<std::pair<std::s
   options.find("task")->set({name});
   for (const auto& [option, value] : given) options.find(option)->set({value});
   options.end_source();
-  o.apply_task(options);
+  o.settle(options);
   o.validate();
   return o;
 }
@@ -108,14 +108,14 @@ TEST_CASE("an option that sets two hides what counts less than it") {
         if (!options.find(source[i])->given()) options.find(source[i])->set({source[i + 1]});
       options.end_source();
     }
-    o.apply_task(options);
+    o.settle(options);
     Options again;
     TrainOptions read;
     read.declare(again);
     const TempFolder folder;
     std::ofstream(folder / "dump") << options.dump();
     again.read_config(folder / "dump");
-    read.apply_task(again);
+    read.settle(again);
     CHECK(read.data.limits().source_words == o.data.limits().source_words);
     CHECK(read.data.limits().target_words == o.data.limits().target_words);
     return std::pair(o.data.limits().source_words, o.data.limits().target_words);

@@ -43,7 +43,7 @@ TEST_CASE("a training can begin with another one's model") {
   Options declared;
   tuned.declare(declared);
   declared.find("pretrained-model")->set({general});
-  tuned.apply_task(declared);
+  tuned.settle(declared);
   tuned.model_path = o.model_path;
   tuned.data = o.data;
   tuned.precision = "f32";
