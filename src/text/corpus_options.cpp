@@ -1,5 +1,8 @@
 #include "text/corpus_options.h"
 
+#include <fmt/format.h>
+
+#include "base/hash.h"
 #include "text/corpus_store.h"
 
 namespace nmt {
@@ -43,6 +46,11 @@ BatchLimits DataOptions::limits() const {
   return {.sentences = or_else(mini_batch, INT32_MAX),
           .source_words = or_else(mini_batch_words, batch_source_words),
           .target_words = or_else(mini_batch_words, batch_target_words)};
+}
+
+uint64_t DataOptions::batching() const {
+  const BatchLimits l = limits();
+  return hash64(fmt::format("{} {} {} {} {}", l.sentences, l.source_words, l.target_words, maxi_batch, shuffle));
 }
 
 }  // namespace nmt

@@ -29,6 +29,8 @@ struct DataOptions {
 
   void declare(Options& options);
   BatchLimits limits() const;  // of one batch, as these options together set them
+  // Fingerprint of what cuts an epoch into batches; a position in the data holds for these alone.
+  uint64_t batching() const;
 };
 
 }  // namespace nmt

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/version.h"
@@ -64,13 +63,6 @@ std::span<const float> Trainer::served_values() {
   return moments_.smoothed;
 }
 
-// Fingerprint of what cuts an epoch into batches; a position in the data holds for these alone.
-uint64_t Trainer::batching() const {
-  const BatchLimits limits = options_.data.limits();
-  return hash64(fmt::format("{} {} {} {} {}", limits.sentences, limits.source_words, limits.target_words,
-                            options_.data.maxi_batch, options_.data.shuffle));
-}
-
 void Trainer::resume(const std::string& checkpoint) try {
   state_ = read_checkpoint(checkpoint, model_, moments_);
   require(state_.seed == options_.seed, "{} was made with --seed {}", checkpoint, state_.seed);
@@ -85,12 +77,12 @@ void Trainer::resume(const std::string& checkpoint) try {
             setup_.pretrained == nullptr
                 ? ""
                 : "; --pretrained-model is what a training begins with, not what it goes on from");
-  if (state_.batching != batching()) {
+  if (state_.batching != options_.data.batching()) {
     log::warn("{} was made with other options of batches: epoch {} begins again", checkpoint,
               state_.position.epoch + 1);
     state_.position = {.epoch = state_.position.epoch};
     state_.epoch = {};
-    state_.batching = batching();
+    state_.batching = options_.data.batching();
   }
   if (setup_.validator) forget_other_validations(checkpoint);
   if (state_.progress.updates > 0) saved_at_ = state_.progress.updates;
@@ -115,7 +107,7 @@ void Trainer::begin() {
   state_.seed = options_.seed;
   state_.depth_scaling = options_.depth_scaling ? 1 : 0;
   state_.corpus = setup_.corpus->fingerprint();
-  state_.batching = batching();
+  state_.batching = options_.data.batching();
   setup_.initialise();
 }
 

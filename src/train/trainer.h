@@ -51,7 +51,6 @@ class Trainer {
   void prepare();  // devices and batches, to go on from the model and the state
   void resume(const std::string& checkpoint);
   void forget_other_validations(const std::string& checkpoint);
-  uint64_t batching() const;
   std::vector<Batch> next_batches(Step& step);
   void accumulate(const std::vector<Batch>& batches, const Step& step);
   void count(const Step& step);
