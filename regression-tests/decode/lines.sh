@@ -57,39 +57,32 @@ done
 eval "exec ${server[1]}>&-"
 wait
 
-echo "# a model that is cut short while it is read"
-cp model.safetensors short.safetensors
+echo "# a model that is cut short, or written to, while it is read"
 mkfifo lines
-"$NMT_BIN/nmt-decode" --model short.safetensors --quiet --output unfinished < lines 2> log &
-pid=$!
-exec {lines}> lines
-until [ -f unfinished.part.$pid ] && grep -q short.safetensors /proc/$pid/maps; do sleep 0.01; done
-sleep 1  # loaded
-: > short.safetensors
-echo "w7 w8" >&$lines
-exec {lines}>&-
-code=0
-wait $pid 2> /dev/null || code=$?
-echo "exit code $code"
-cat log
-ls unfinished* 2> /dev/null || echo "nothing is left"
-
-echo "# a model that is written to while it is read"
-cp model.safetensors written.safetensors
-mkfifo to
-"$NMT_BIN/nmt-decode" --model written.safetensors --quiet < to > answers 2> log &
-pid=$!
-exec {to}> to
-echo "w7 w8" >&$to
-until [ -s answers ]; do sleep 0.01; done
-tail -c 4 model.safetensors | dd of=written.safetensors conv=notrunc oflag=seek_bytes status=none \
-  seek=$(($(stat -c %s model.safetensors) - 4))
-echo "w3" >&$to
-exec {to}>&-
-code=0
-wait $pid || code=$?
-echo "exit code $code"
-cat log
+harm() {  # COMMAND that does it, once a line is answered
+  cp model.safetensors harmed.safetensors
+  "$NMT_BIN/nmt-decode" --model harmed.safetensors --quiet --output unfinished < lines 2> log &
+  pid=$!
+  exec {lines}> lines
+  echo "w7 w8" >&$lines
+  until [ -s unfinished.part.$pid ]; do sleep 0.01; done
+  "$@"
+  exec {lines}>&-
+  code=0
+  wait $pid 2> /dev/null || code=$?
+  echo "exit code $code"
+  sed "s/$pid/N/; s/^\[.*\] //" log
+  wc -l < unfinished.part.$pid
+}
+cut_short() { : > harmed.safetensors; }
+write_to() {
+  tail -c 4 model.safetensors | dd of=harmed.safetensors conv=notrunc oflag=seek_bytes status=none \
+    seek=$(($(stat -c %s model.safetensors) - 4))
+}
+lose_pages() { kill -BUS $pid; }  # what reading them would do
+harm cut_short
+harm write_to
+harm lose_pages
 
 echo "# what is interrupted, or fails, leaves its lines"
 mkfifo more

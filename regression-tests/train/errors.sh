@@ -73,6 +73,7 @@ fails "a window of no attention" train --transformer-attention-window 5 --transf
 fails "positions of a validation set" train --transformer-train-position-embeddings --transformer-max-positions 4 --max-length 3 \
   --max-length-crop --valid-sets data/dev.en data/dev.de
 fails "model's name" train --model model.bin
+fails "model's name in a dry run" train --model model.bin --dry-run
 fails "no such folder" train --model nowhere/model.safetensors
 fails "log" train --log data
 fails "log in no folder" train --log nowhere/log

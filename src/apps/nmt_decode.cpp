@@ -261,6 +261,7 @@ void decode(DecodeOptions options, Options& declared) {
   while (true) {
     runtime.profile.enter("input");
     const std::vector<std::string> lines = queue.take();
+    models.require_unchanged();  // by those before
     runtime.profile.enter("text");
     if (lines.empty()) break;
     if (targets)
@@ -268,7 +269,6 @@ void decode(DecodeOptions options, Options& declared) {
                        sink);
     else
       translator.translate(lines, sink);
-    models.require_unchanged();
     if (!attention) continue;
     runtime.profile.enter("attention");
     advise_on_memory("a smaller --max-length needs less", [&] { attention->write(pairs); });

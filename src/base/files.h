@@ -13,9 +13,10 @@ namespace nmt {
 // The bytes of a whole regular file. Throws UserError, naming it, where it cannot be read or is larger than max_bytes.
 std::string read_file(const std::string& path, int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
-// A file that a reader sees as it was or whole, never a part of. Bytes go to PATH.tmp.PID beside it (or PATH.tmp.PID.N
-// where that is there), which commit() fsyncs and renames; without commit the destructor removes it. One whose
-// unfinished file is kept writes to PATH.part.PID, where what was sent before an error or a signal stays, and is named.
+// A file that a reader sees as it was or whole, never a part of. Bytes go to PATH.tmp.PID beside it, which commit()
+// fsyncs and renames; without commit the destructor removes it. One whose unfinished file is kept writes to
+// PATH.part.PID, where what was sent before an error or a signal stays, and is named. No file that is there is
+// replaced: then a number follows, .tmp.PID.N.
 // A link stays: the file that it leads to is replaced. Path "-" is stdout, as is /dev/stdout; what the shell redirected
 // (/dev/stderr, /dev/fd/N), a device or a pipe is written to as it is. Throws UserError where the file cannot be
 // created, Error where writing fails (disk full).

@@ -59,8 +59,7 @@ void Models::release(std::span<const float> values) {
 }
 
 void Models::require_unchanged() const {
-  for (const auto& model : models_)
-    if (model->file) model->file->file().require_unchanged();
+  for (const auto& model : models_) model->require_unchanged();
 }
 
 Vocabularies Models::vocabularies(const std::vector<std::string>& files) const {

@@ -34,8 +34,7 @@ class Models {
   std::vector<Scorer> load(const std::shared_ptr<Backend>& backend);
   // See Model::release.
   void release(std::span<const float> values);
-  // Error where somebody has written to a file whose parameters are still read from there.
-  void require_unchanged() const;
+  void require_unchanged() const;  // see Model
 
   // Of models that are loaded: theirs, or of these files (one for both sides, or source and target). Throws UserError
   // where they have not the same, or do not fit these files.

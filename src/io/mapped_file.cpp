@@ -31,6 +31,11 @@ void give_back(uintptr_t begin, uintptr_t end) {
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
+std::array<int64_t, 5> version_of(const struct stat& s) {
+  return {static_cast<int64_t>(s.st_dev), static_cast<int64_t>(s.st_ino), s.st_size, s.st_mtim.tv_sec,
+          s.st_mtim.tv_nsec};
+}
+
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
@@ -44,33 +49,34 @@ MappedFile::MappedFile(const std::string& path) {
   const auto size = regular ? static_cast<size_t>(status.st_size) : 0;
   if (size > 0) address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   const int reason = errno;
-  if (address == MAP_FAILED) ::close(descriptor);
+  ::close(descriptor);
   require(!known || !S_ISDIR(status.st_mode), "cannot read {}: it is a folder", path);
   require(regular, "cannot read {}: not a regular file", path);
   if (size == 0) return;
   if (address == MAP_FAILED) fail("cannot map {} into memory: {}", path, std::strerror(reason));
   bytes_ = {static_cast<const std::byte*>(address), size};
-  descriptor_ = descriptor;
-  version_ = version();
+  path_ = path;
+  version_ = version_of(status);
 }
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
+  std::swap(path_, other.path_);
   std::swap(version_, other.version_);
   std::swap(bytes_, other.bytes_);
   std::swap(copies_, other.copies_);
   return *this;
 }
 
-MappedFile::Version MappedFile::version() const {
+bool MappedFile::changed() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) return {};
-  return {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  if (::stat(path_.c_str(), &status) != 0) return false;  // it was removed
+  const auto now = version_of(status);
+  const bool replaced = now[0] != version_[0] || now[1] != version_[1];
+  return !replaced && now != version_;
 }
 
 void MappedFile::copy(std::span<const std::byte> part) {

@@ -20,8 +20,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  // Whether somebody has written to the file since it was opened: what was read may be of either content.
-  bool changed() const { return version() != version_; }
+  // Whether somebody has written to the file, or touched it, since it was opened: what was read may be of either
+  // content.
+  bool changed() const;
 
   // Makes the pages of a part copies of this process's own, if the system allows it: reading them does not map others
   // of the file.
@@ -31,11 +32,9 @@ class MappedFile {
   void release(std::span<const std::byte> part) const;
 
  private:
-  using Version = std::array<int64_t, 3>;  // size, and the time of the last change in seconds and nanoseconds
-  Version version() const;
-
-  int descriptor_ = -1;
-  Version version_ = {};
+  std::string path_;
+  std::array<int64_t, 5> version_ =
+      {};  // as it was opened: device, inode, size, seconds and nanoseconds of the last change
   std::span<const std::byte> bytes_;
   std::map<uintptr_t, uintptr_t> copies_;  // begin and end
 };

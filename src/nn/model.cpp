@@ -56,10 +56,14 @@ std::unique_ptr<Model> Model::load(const std::string& path, const std::shared_pt
   if (const auto values = in_place(file, model->parameters, backend->on_host()); !values.empty()) {
     model->parameters.borrow(values, backend);
     model->file = std::move(file);
-    if (!backend->on_host()) model->release(values);  // a device has its own
+    if (!backend->on_host()) {  // a device has its own
+      model->release(values);
+      model->file->file().require_unchanged();
+    }
   } else {
     model->parameters.allocate(false, backend);
     model->read_tensors(file, "", model->parameters.values());
+    file.file().require_unchanged();
     model->parameters.value_buffer().upload();
   }
   return model;
@@ -69,6 +73,11 @@ void Model::release(std::span<const float> values) const {
   const auto all = parameters.values();
   const bool ours = values.data() >= all.data() && values.data() + values.size() <= all.data() + all.size();
   if (file && ours) file->file().release(std::as_bytes(values));
+}
+
+void Model::require_unchanged() const {
+  const bool read_there = parameters.value_buffer().data() == parameters.values().data();
+  if (file && read_there) file->file().require_unchanged();
 }
 
 ModelContent Model::content(std::span<const float> values) const {

@@ -27,6 +27,8 @@ struct Model {
   static std::unique_ptr<Model> load(const std::string& path, const std::shared_ptr<Backend>& backend = host_backend());
   // These parameters, if they are this model's, are not needed for now: their memory may be given back.
   void release(std::span<const float> values) const;
+  // Throws Error where somebody has written to the file since the load, if parameters are still read from there.
+  void require_unchanged() const;
   // Throws Error or UserError as AtomicFile does.
   void save(const std::string& path, std::span<const float> values) const;
 

@@ -45,6 +45,7 @@ class Parameters {
   std::span<float> gradients(const Entry& e) { return gradients().subspan(static_cast<size_t>(e.offset), elements(e)); }
   // Where ops read values and add gradients (none: null).
   FloatBuffer& value_buffer() { return values_; }
+  const FloatBuffer& value_buffer() const { return values_; }
   FloatBuffer& gradient_buffer() { return gradients_; }
 
  private:

@@ -147,7 +147,6 @@ void TrainOptions::settle(Options& o) {
     const SearchOptions parsing = SearchOptions::parsing();
     set("beam-size", {std::to_string(parsing.beam)});
     set("alpha", {fmt::format("{}", parsing.alpha)});
-    search.max_extra = parsing.max_extra;
   }
 }
 
@@ -203,8 +202,8 @@ void TrainOptions::validate() const {
     require(placeholder == "{U}", "--valid-translation-output: {} stands for nothing; {{U}} is the update",
             placeholder);
   }
+  const TrainingFiles own(model_path);
   if (trains()) {
-    const TrainingFiles own(model_path);
     own.refuse_numbered(valid_metric_names());
     for (const auto& [option, path] :
          {std::pair("log", log_file), {"log-json", log_json}, {"valid-translation-output", translations_path(0)}})

@@ -44,7 +44,7 @@ struct TrainOptions {
   int64_t valid_batch_words = 4000;
   int early_stopping = 0;
   std::string valid_output;
-  SearchOptions search;  // validation's, but for the trees
+  SearchOptions search;  // validation's: its beam and penalty
 
   std::string save_freq = "5Ku";
   int keep_last = 5;

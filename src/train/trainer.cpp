@@ -295,8 +295,9 @@ bool Trainer::validate() {
   for (const auto& metric : options_.valid_metrics) {
     const double value = measured.at(metric);
     const auto best = state_.best.find(metric);
-    const bool better =
-        best == state_.best.end() ? std::isfinite(value) : valid_metric(metric).is_better(value, best->second);
+    // No save follows what broke down, so it is no best model that a checkpoint could know of.
+    const bool better = sound_ && (best == state_.best.end() ? std::isfinite(value)
+                                                             : valid_metric(metric).is_better(value, best->second));
     state_.measured_on[metric] = setup_.validator->fingerprint(metric);
     auto& stalled = state_.stalled[metric];
     stalled = better ? 0 : stalled + 1;

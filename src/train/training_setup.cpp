@@ -84,6 +84,7 @@ void TrainingSetup::load_data() {
 void TrainingSetup::initialise() {
   if (pretrained != nullptr) {
     std::ranges::copy(pretrained->parameters.values(), model->parameters.values().begin());
+    pretrained->require_unchanged();
     log::info("the parameters begin as those of {}", options.pretrained_model);
   } else {
     model->transformer.initialise(model->parameters, options.seed, options.depth_scaling);

@@ -71,6 +71,7 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
   const Scorer scorer{&model.transformer, &model.parameters};
   SearchOptions search = options_.search;
   search.trees = trees_;
+  if (trees_ != nullptr) search.max_extra = SearchOptions::parsing().max_extra;
   Decoder decoder(std::span(&scorer, 1), runtime, search);
   LineLimits limits;
   limits.words = static_cast<int>(options_.valid_batch_words);

@@ -78,11 +78,18 @@ TEST_CASE("What is written to a mapped file is noticed, not what replaces it") {
   std::filesystem::rename(folder / "other", path);
   CHECK(!moved.changed());
   const MappedFile other(path);
-  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  CHECK(!other.changed());
+  const auto before = std::filesystem::last_write_time(path);
+  std::filesystem::last_write_time(path, before - std::chrono::hours(1));
   CHECK(other.changed());
+  std::filesystem::last_write_time(path, before);
+  CHECK(!other.changed());
   std::ofstream(path, std::ios::app) << "more";
+  std::filesystem::last_write_time(path, before);
   CHECK(other.changed());
   CHECK(!moved.changed());
+  std::filesystem::remove(path);
+  CHECK(!other.changed());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <fstream>
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
@@ -40,6 +41,9 @@ TEST_CASE("a model is read where it lies in its file, as nmt writes it") {
   const auto found = Model::load(folder / "model");
   CHECK(found->file);
   check_equal(*found, *model);
+  CHECK_NOTHROW(found->require_unchanged());
+  std::ofstream(folder / "model", std::ios::app) << "more";
+  CHECK_THROWS_AS(found->require_unchanged(), Error);
 }
 
 TEST_CASE("a model's file may hold its tensors in any order") {

@@ -546,6 +546,27 @@ TEST_CASE("a model whose validation gives no number is not the best, though ther
   CHECK(!std::filesystem::exists(folder / "m.best-cross-entropy.safetensors"));
 }
 
+TEST_CASE("a model whose last loss was no number is no new best, as no checkpoint would know of it") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.exponential_smoothing = 0.1;
+  o.valid_sets = o.data.train_sets;
+  o.valid_freq = "1u";
+  folder.fresh(o, "2u");
+  const std::string best = folder / "m.best-cross-entropy.safetensors", before = read_file(best);
+  folder.change([](nlohmann::json& state, Tensors& tensors) {
+    state["best"] = {{"cross-entropy", 1e9}};
+    for (float& v : tensors.at("encoder.0.self_attention.query.weight")) v = 3e38f;  // smoothed, it is what it was
+  });
+  o.log_json = folder / "log.json";
+  folder.further(o, "3u");
+  const auto validations = logged(o.log_json, "validation");
+  REQUIRE(validations.size() == 1);
+  CHECK(validations[0].at("value").is_number());
+  CHECK(validations[0].at("best") == false);
+  CHECK(read_file(best) == before);
+}
+
 TEST_CASE("the plan of the first update is shown whatever a training left") {
   const TrainingFolder folder;
   TrainOptions o = folder.options();
