@@ -343,6 +343,7 @@ void delinearise_trees(const DelineariseOptions& options) {
   if (options.repair) log::info("{} of {} lines were malformed", malformed, input.line_number());
 }
 
+// A command's options, which live as long as it does, and what it runs.
 template <class CommandOptions>
 void declare(App& app, void (*run)(const CommandOptions&)) {
   const auto options = std::make_shared<CommandOptions>();

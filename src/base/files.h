@@ -16,10 +16,9 @@ std::string read_file(const std::string& path, int64_t max_bytes = std::numeric_
 // A file that a reader sees as it was or whole, never a part of. Bytes go to PATH.tmp.PID beside it, which commit()
 // fsyncs and renames; without commit the destructor removes it. One whose unfinished file is kept writes to
 // PATH.part.PID, where what was sent before an error or a signal stays, and is named. No file that is there is
-// replaced: then a number follows, .tmp.PID.N.
-// A link stays: the file that it leads to is replaced. Path "-" is stdout, as is /dev/stdout; what the shell redirected
-// (/dev/stderr, /dev/fd/N), a device or a pipe is written to as it is. Throws UserError where the file cannot be
-// created, Error where writing fails (disk full).
+// replaced: then a number follows, .tmp.PID.N. A link stays: the file that it leads to is replaced. Path "-" is stdout,
+// as is /dev/stdout; what the shell redirected (/dev/stderr, /dev/fd/N), a device or a pipe is written to as it is.
+// Throws UserError where the file cannot be created, Error where writing fails (disk full).
 class AtomicFile {
  public:
   enum class Unfinished { kRemoved, kKept };

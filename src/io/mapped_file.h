@@ -33,8 +33,8 @@ class MappedFile {
 
  private:
   std::string path_;
-  std::array<int64_t, 5> version_ =
-      {};  // as it was opened: device, inode, size, seconds and nanoseconds of the last change
+  // As it was opened: device, inode, size, and the last change in seconds and nanoseconds.
+  std::array<int64_t, 5> version_ = {};
   std::span<const std::byte> bytes_;
   std::map<uintptr_t, uintptr_t> copies_;  // begin and end
 };
