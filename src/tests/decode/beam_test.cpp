@@ -197,7 +197,8 @@ TEST_CASE("tokens are drawn by the probabilities of the most probable ones that 
 }
 
 TEST_CASE("a token may be drawn however much more probable a forbidden one is") {
-  Beam beam({.beam = 2, .forbidden = 3, .sampling = 2}, 3, kEos);
+  const SearchOptions options{.beam = 2, .forbidden = 3, .sampling = 2};
+  Beam beam(options, 3, kEos);
   beam.advance(std::vector<float>{0, -800, -INFINITY}, std::vector<int32_t>{3, 7, 5}, 3);
   REQUIRE(beam.live() == 2);
   for (const int32_t h : {0, 1}) CHECK(beam.last(h).id == 7);
