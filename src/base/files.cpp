@@ -132,7 +132,9 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
   const mode_t mode = exists ? status.st_mode & 07777 : 0666;  // a secret stays one
   const auto create = [&](std::string name) {
     temporary_ = std::move(name);
+    list(true);  // before it is there: a signal between would leave it behind
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (descriptor_ < 0) list(false);
     return descriptor_ >= 0 || errno != EEXIST;
   };
   // Its name may be there: of a program that had this number and was killed, or has it in another container.
@@ -141,7 +143,6 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
   bool done = create(name);
   for (int i = 1; !done && i < 1000; ++i) done = create(fmt::format("{}.{}", name, i));
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
-  list(true);
   if (exists) ::fchmod(descriptor_, mode);  // without the umask
 }
 
