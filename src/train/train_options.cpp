@@ -202,7 +202,7 @@ void TrainOptions::validate() const {
     require(placeholder == "{U}", "--valid-translation-output: {} stands for nothing; {{U}} is the update",
             placeholder);
   }
-  const TrainingFiles own(model_path);
+  const TrainingFiles own(model_path);  // looks at the name, of a dry run's model, too
   if (trains()) {
     own.refuse_numbered(valid_metric_names());
     for (const auto& [option, path] :

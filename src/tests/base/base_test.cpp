@@ -30,6 +30,17 @@ using namespace nmt;
 using nmt::testing::complaint_of;
 using nmt::testing::FileSizeLimit;
 
+namespace {
+
+// Packs a file as FILE.TOOL; false, with a warning, where there is no such program.
+bool pack(const std::string& tool, const std::string& file) {
+  if (std::system(fmt::format("{0} -q -c {1} > {1}.{0} 2> /dev/null", tool, file).c_str()) == 0) return true;
+  WARN("SKIPPED: the program " << tool << " is absent");
+  return false;
+}
+
+}  // namespace
+
 TEST_CASE("Philox4x32-10 gives the known answers of its authors") {
   using P = Philox4x32;
   CHECK(P::generate({0, 0, 0, 0}, {0, 0}) == P::Counter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
@@ -312,10 +323,7 @@ TEST_CASE("lines are split at newlines only") {
                                                                  "c\r",
                                                                  "last"});
   for (const std::string tool : {"gzip", "zstd"}) {
-    if (std::system(fmt::format("{0} -q -c {1} > {1}.{0} 2> /dev/null", tool, folder / "plain").c_str()) != 0) {
-      WARN("SKIPPED: the program " << tool << " is absent");
-      continue;
-    }
+    if (!pack(tool, folder / "plain")) continue;
     CHECK(read_lines(folder / "plain." + tool).size() == 4);
     auto bytes = read_file(folder / "plain." + tool);
     std::ofstream(folder / "cut") << bytes.substr(0, bytes.size() - 5);
@@ -386,10 +394,7 @@ TEST_CASE("of packed text that is cut off, what is whole is read first") {
     for (int i = 0; i < 3000; ++i) lines << "line " << i << "\n";
   }
   for (const std::string tool : {"gzip", "zstd"}) {
-    if (std::system(fmt::format("{0} -q -c {1} > {1}.{0} 2> /dev/null", tool, folder / "lines").c_str()) != 0) {
-      WARN("SKIPPED: the program " << tool << " is absent");
-      continue;
-    }
+    if (!pack(tool, folder / "lines")) continue;
     const auto bytes = read_file(folder / "lines." + tool);
     std::ofstream(folder / "cut") << bytes.substr(0, bytes.size() - 3);
     LineReader reader(folder / "cut");
@@ -408,10 +413,7 @@ TEST_CASE("lines of packed text are there as soon as a pipe has given them") {
   const TempFolder folder;
   std::ofstream(folder / "lines") << "first\nsecond\n";
   for (const std::string tool : {"gzip", "zstd"}) {
-    if (std::system(fmt::format("{0} -q -c {1} > {1}.{0} 2> /dev/null", tool, folder / "lines").c_str()) != 0) {
-      WARN("SKIPPED: the program " << tool << " is absent");
-      continue;
-    }
+    if (!pack(tool, folder / "lines")) continue;
     const auto bytes = read_file(folder / "lines." + tool);
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
