@@ -17,7 +17,7 @@
 
 namespace nmt::cpu::avx512 {
 
-inline constexpr int kLanes = 16, kTileRows = 6, kVectors = kPanel / kLanes;
+inline constexpr int kLanes = 16, kVectors = kPanel / kLanes;
 
 // The lanes of the `left` columns that are left, of which there may be more or none.
 NMT_AVX512 inline __mmask16 lanes_of(int64_t left) {

@@ -7,7 +7,6 @@
 #include "backend/cpu/amx.h"
 #include "backend/cpu/amx_blocks.h"
 #include "backend/cpu/avx512.h"
-#include "backend/cpu/onednn.h"
 #include "backend/cpu/panels.h"
 #include "base/error.h"
 #include "base/math.h"
@@ -16,11 +15,6 @@
 #define NMT_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 
 namespace nmt::cpu {
-
-bool has_byte_products() {
-  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_vnni);
-  return has;
-}
 
 namespace {
 
@@ -192,6 +186,7 @@ void pack_bytes(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byt
 void multiply_bytes(const ByteProduct& p) {
   check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
   check(p.epilogue.held == Held::kNothing, "a product of bytes takes nothing from what y holds");
+  if (!has_vnni()) return multiply_bytes_by_avx2(p);
   const bool by_amx = has_amx() && p.k > 0 && p.m >= kFewestRowsByAmx;
   if (by_amx) return p.ty == DType::kF32 ? multiply_by_amx<float>(p) : multiply_by_amx<uint16_t>(p);
   return p.ty == DType::kF32 ? multiply_by_vnni<float>(p) : multiply_by_vnni<uint16_t>(p);

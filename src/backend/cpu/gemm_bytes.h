@@ -7,13 +7,12 @@
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 
-// Products of bytes on processors with AVX512-VNNI, whose 16 lanes each add four products to a 32-bit sum, or with AMX:
-// sums stay in registers or L1 until they are what they mean, which oneDNN's products do not know how to say (a scale a
-// row and one a column).
+// Products of bytes: by AVX512-VNNI, whose 16 lanes each add four products to a 32-bit sum, by AMX, or by AVX2. Sums
+// stay in registers or L1 until they are what they mean.
 namespace nmt::cpu {
 
-// Whether the processor has them.
-bool has_byte_products();
+// The largest byte of x: AVX2 adds two products up in 16 bits, which those of 7 bits do not saturate.
+inline int largest_byte() { return has_vnni() ? 255 : 127; }
 
 // Bytes of a row of q, of which those from k on are zeros.
 int64_t bytes_of_row(int64_t k);
@@ -35,5 +34,8 @@ struct ByteProduct {
   Epilogue epilogue;  // held: nothing
 };
 void multiply_bytes(const ByteProduct& p);
+
+// The same by AVX2.
+void multiply_bytes_by_avx2(const ByteProduct& p);
 
 }  // namespace nmt::cpu

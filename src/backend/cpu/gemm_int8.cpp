@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backend/cpu/gemm_bytes.h"
-#include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
 #include "backend/cpu/scratch.h"
 #include "base/error.h"
@@ -17,31 +16,17 @@ constexpr int64_t kMostColumns = 2048;      // of them
 constexpr int64_t kQuantisedRows = 16;      // rows of x that one task makes bytes of
 constexpr int64_t kLongestSum = INT32_MAX / (255 * 127);
 
-// Without VNNI, AVX2 and AVX-512 add two products up in 16 bits: bytes of 7 bits do not saturate there.
-int levels() { return onednn_has(dnnl::cpu_isa::avx512_core_vnni) ? 255 : 127; }
-
-// Bytes that a row of x takes.
-int64_t row_bytes(const PackedMatrix& b) { return b.layout().is_of_bytes() ? bytes_of_row(b.k()) : b.k(); }
-
 struct Quantised {
   const uint8_t* q;
   const RowScale* scales;
 
-  Quantised from(int64_t row, const PackedMatrix& b) const { return {q + row * row_bytes(b), scales + row}; }
+  Quantised from(int64_t row, const PackedMatrix& b) const { return {q + row * bytes_of_row(b.k()), scales + row}; }
 };
 
 // y [m, end - begin] with the row stride ldy, in the calling thread; the bias is that of column `begin`.
 void multiply_columns(const PackedMatrix& b, int64_t begin, int64_t end, int64_t m, const Quantised& x, DType ty,
                       void* y, int64_t ldy, const Epilogue& e) {
-  const float *scale = b.column_scales(), *sum = b.column_sums();
-  if (b.layout().is_of_bytes())
-    return multiply_bytes({m, b.k(), begin, end, x.q, x.scales, b.data(), scale, sum, ty, y, ldy, e});
-  const int64_t width = end - begin;
-  thread_local Scratch scratch;
-  auto* sums = reinterpret_cast<int32_t*>(scratch.get(static_cast<size_t>(m * width) * sizeof(int32_t)));
-  b.layout().multiply(begin, end, m, x.q, b.data(), DType::kI32, sums, width);
-  dequantise(ty, m, width, sums, x.scales, scale + begin, sum + begin, e.bias, e.activation == Activation::kRelu, y,
-             ldy);
+  multiply_bytes({m, b.k(), begin, end, x.q, x.scales, b.data(), b.column_scales(), b.column_sums(), ty, y, ldy, e});
 }
 
 }  // namespace
@@ -64,10 +49,10 @@ void PackedMatrix::pack_int8(ThreadPool& pool, const float* w, int64_t n, int64_
 void quantise_int8(ThreadPool* pool, const PackedMatrix& b, int64_t m, DType tx, const void* x,
                    UnsetVector<uint8_t>& bytes, std::vector<RowScale>& scales) {
   const int64_t k = b.k();
-  bytes.resize(static_cast<size_t>(m * row_bytes(b)));
+  bytes.resize(static_cast<size_t>(m * bytes_of_row(k)));
   scales.resize(static_cast<size_t>(m));
   const auto rows = [&, q = bytes.data(), scale = scales.data()](int64_t begin, int64_t end) {
-    quantise_rows(tx, {begin, end}, k, levels(), x, q, row_bytes(b), scale);
+    quantise_rows(tx, {begin, end}, k, largest_byte(), x, q, bytes_of_row(k), scale);
   };
   if (pool == nullptr) return rows(0, m);
   pool->parallel_for(m, kQuantisedRows, rows);

@@ -8,7 +8,7 @@
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/onednn.h"
+#include "backend/cpu/panel_tile.h"
 #include "backend/cpu/products.h"
 #include "backend/cpu/scratch.h"
 #include "base/error.h"
@@ -20,13 +20,12 @@
 namespace nmt::cpu {
 
 bool has_panel_products(DType t, int64_t k) {
-  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core);
-  return has && (t == DType::kF32 || (t == DType::kBF16 && k % 2 == 0));
+  return t == DType::kF32 || (t == DType::kBF16 && k % 2 == 0 && has_avx512());
 }
 
 bool widens_bf16() {
   static const bool pairs_are_fast = has_amx() || (has_bf16_instructions() && __builtin_cpu_is("amd"));
-  return has_panel_products(DType::kF32, 1) && !pairs_are_fast;
+  return has_avx512() && !pairs_are_fast;
 }
 
 namespace {
@@ -36,22 +35,9 @@ using namespace avx512;
 // A block of a product, whose operands stay in L2: so many rows of x and steps of their sums and, where there are more
 // steps, columns of B.
 constexpr int64_t kBlockRows = 256, kBlockSteps = 512, kBlockColumns = 512;
-constexpr int64_t kAheadBytes = 2048;  // before they are widened: far enough for memory
-constexpr int64_t kStepsAhead = 8;     // of a panel in L2 before they are multiplied
-
-struct Tile {
-  const std::byte* x;
-  int64_t row_bytes, step_bytes;  // from one of x to the next
-  int64_t steps;
-  const std::byte* b;
-  bool first_steps, last_steps;  // whether the sums begin with zeros, and end in y; else in `sums`
-  float* sums;                   // [rows, kPanel]
-  int64_t columns;
-  DType ty;
-  void* y;
-  int64_t ldy;
-  Epilogue epilogue;
-};
+constexpr int64_t kAvx2BlockSteps = 256;  // half of the nearest cache for 16 columns
+constexpr int64_t kAheadBytes = 2048;     // before they are widened: far enough for memory
+constexpr int64_t kStepsAhead = 8;        // of a panel in L2 before they are multiplied
 
 // The elements of pairs as float32: the first of each pair is the low one.
 NMT_AVX512 inline __m512 firsts(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
@@ -161,7 +147,7 @@ struct StepProduct : PanelProduct {
 };
 
 // The rows of x that the next tile reads first.
-NMT_AVX512 void fetch_rows(const StepProduct& p, int64_t row, int64_t step, int64_t steps) {
+void fetch_rows(const StepProduct& p, int64_t row, int64_t step, int64_t steps) {
   for (int64_t r = row; r < row + kTileRows; ++r)
     for (int64_t i = 0; i < steps * kStepBytes; i += kLine) prefetch(p.x, (r * p.x_row + step) * kStepBytes + i);
 }
@@ -188,8 +174,6 @@ NMT_AVX512 void widen_rows(const std::byte* x, int64_t row_bytes, int64_t rows, 
   }
 }
 
-using Tiles = std::array<void (*)(const Tile&), kTileRows>;
-
 template <bool kPairs, bool kRounds>
 constexpr Tiles kTiles = {multiply_tile<kPairs, kRounds, 1>, multiply_tile<kPairs, kRounds, 2>,
                           multiply_tile<kPairs, kRounds, 3>, multiply_tile<kPairs, kRounds, 4>,
@@ -205,7 +189,8 @@ struct Block {
 };
 
 void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
-  const std::byte* b = p.b + column / kPanel * panel_bytes(p.t, p.k) + block.step * kPanel * kStepBytes;
+  const ColumnGroups g = groups_of_panel(p.t, p.k);
+  const std::byte* b = p.b + g.offset_of(column) + block.step * g.step_bytes();
   if (block.widen) widen_panel(b, block.steps, block.wide_b);
   Epilogue e = p.epilogue;
   if (e.bias != nullptr) e.bias += column;
@@ -217,6 +202,7 @@ void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
               .step_bytes = p.x_step * kStepBytes,
               .steps = block.steps,
               .b = b,
+              .group_bytes = g.bytes(),
               .first_steps = block.step == 0,
               .last_steps = (block.step + block.steps) * elements_of_step(p.t) == p.k,
               .sums = block.sums == nullptr
@@ -244,12 +230,13 @@ void multiply_steps(const StepProduct& p) {
   const bool bf16 = p.t == DType::kBF16, widen = bf16 && widens_bf16();
   const int64_t steps = p.k / elements_of_step(p.t);
   // Widened, a step is two.
-  const int64_t most_steps = widen ? kBlockSteps / 2 : kBlockSteps;
+  const int64_t most_steps = !has_avx512() ? kAvx2BlockSteps : widen ? kBlockSteps / 2 : kBlockSteps;
   const bool parts = steps > most_steps;
   const int64_t columns = parts ? kBlockColumns : round_up(p.n, kPanel);
   const int64_t of_sums = parts ? kBlockRows * kBlockColumns : 0, of_x = widen ? kBlockRows * kBlockSteps : 0,
                 of_b = widen ? kBlockSteps * kPanel : 0;
-  const Tiles& tiles = bf16 && !widen            ? kTiles<true, true>
+  const Tiles& tiles = !has_avx512()             ? kAvx2Tiles
+                       : bf16 && !widen          ? kTiles<true, true>
                        : has_bf16_instructions() ? kTiles<false, true>
                                                  : kTiles<false, false>;
   thread_local Scratch scratch;

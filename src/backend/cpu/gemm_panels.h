@@ -7,13 +7,12 @@
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 
-// Products of float32 and of bf16 on processors with AVX-512, by AMX where there is AMX. oneDNN's are as fast once
-// their operands are in the cache; these fetch ahead what they read and write, cost nothing to begin, and read x by
-// columns as well as by rows, so that gradients of weights need no transposed copy of it (with AMX one of a block, in
-// L2).
+// Products of float32 by AVX2, and of float32 and bf16 by AVX-512 or AMX. They fetch ahead what they read and write,
+// cost nothing to begin, and read x by columns as well as by rows, so that gradients of weights need no transposed copy
+// of it (with AMX one of a block, in L2).
 namespace nmt::cpu {
 
-// Whether the processor has them for x of dtype t and k columns.
+// Whether there are any for x of dtype t and k columns.
 bool has_panel_products(DType t, int64_t k);
 
 // Whether elements of bf16 become float32 to be multiplied: not by AMX, but by AVX-512 alone, and where the
@@ -51,7 +50,7 @@ struct TransposedPanelProduct {
 };
 void multiply_panels(const TransposedPanelProduct& p);
 
-// The same by vectors of AVX-512; of float32 also where there is AMX.
+// The same by vectors; of float32 also where there is AMX.
 void multiply_panels_by_vectors(const PanelProduct& p);
 void multiply_panels_by_vectors(const TransposedPanelProduct& p);
 

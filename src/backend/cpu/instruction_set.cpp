@@ -28,8 +28,18 @@ const char* instruction_set() {
   return HWY_DYNAMIC_DISPATCH(instruction_set)();
 }
 
+bool has_avx512() {
+  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core);
+  return has;
+}
+
 bool has_bf16_instructions() {
   static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_bf16);
+  return has;
+}
+
+bool has_vnni() {
+  static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_vnni);
   return has;
 }
 

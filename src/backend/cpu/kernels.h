@@ -137,9 +137,9 @@ void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x,
 void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float* scale, float* sum);
 
 // y[r][c] = activation(sums[r][c] * rows[r].step * scale[c] + rows[r].low * sum[c] + bias[c]). sums: [count, width]
-// without gaps, y: of dtype t with the row stride ldy.
-void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, const RowScale* rows, const float* scale,
-                const float* sum, const float* bias, bool relu, void* y, int64_t ldy);
+// with the row stride lds, y: of dtype t with the row stride ldy.
+void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, int64_t lds, const RowScale* rows,
+                const float* scale, const float* sum, const float* bias, bool relu, void* y, int64_t ldy);
 
 // ---- attention ----------------------------------------------------------------------------------------------------
 // Attention of some items. One is a (sentence, head): item = sentence * heads + head; an item's cost varies with its
@@ -172,6 +172,9 @@ void recurrent_step(DType t, Rows rows, int64_t width, const void* x, const floa
                     const int32_t* entry, int64_t entry_stride, const int32_t* length, void* h);
 
 const char* instruction_set();  // the Highway target in use: "AVX2", "AVX3" ...
-bool has_bf16_instructions();   // AVX512-BF16, unless oneDNN is told not to use it
+// Unless oneDNN is told not to use it: AVX-512 (F, BW, DQ, VL), its instructions for bf16, and those for bytes (VNNI).
+bool has_avx512();
+bool has_bf16_instructions();
+bool has_vnni();
 
 }  // namespace nmt::cpu

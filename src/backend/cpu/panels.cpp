@@ -1,7 +1,12 @@
 #include "backend/cpu/panels.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "backend/cpu/amx.h"
 #include "backend/cpu/avx512.h"
+#include "backend/cpu/kernels.h"
+#include "base/error.h"
 #include "base/math.h"
 
 namespace nmt::cpu {
@@ -9,8 +14,8 @@ namespace nmt::cpu {
 int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_t>(size_of(t)), kLine) * kPanel; }
 
 ColumnGroups groups_of_panel(DType t, int64_t k) {
-  const bool tiles = t != DType::kF32 && has_amx();
-  return {tiles ? kAmxTile : kPanel, panel_bytes(t, k) / (kPanel * kStepBytes)};
+  const bool whole = has_avx512() && (t == DType::kF32 || (!has_amx() && (t == DType::kBF16 || has_vnni())));
+  return {whole ? kPanel : kGroup, panel_bytes(t, k) / (kPanel * kStepBytes)};
 }
 
 namespace {
@@ -58,20 +63,37 @@ NMT_AVX512 void pack_line_of_rows(const Line& line, int64_t rows, int64_t column
   }
 }
 
+// The same of float32 without AVX-512.
+void copy_line_of_rows(const Line& line, int64_t rows, int64_t columns, const float* x, int64_t ldx) {
+  std::byte* to = line.to;
+  for (int64_t r = 0; r < kLanes; ++r, x += ldx, to += line.step_bytes) {
+    if (r < rows && columns >= kLanes) {
+      std::memcpy(to, x, kLine);
+      continue;
+    }
+    std::memset(to, 0, kLine);
+    if (r < rows && columns > 0) std::memcpy(to, x, static_cast<size_t>(columns) * sizeof *x);
+  }
+}
+
 // The steps from a line on of groups of columns.
 template <class X>
-void pack_lines_of_rows(DType t, const ColumnGroups& g, int64_t all_rows, int64_t all_columns, int64_t rows,
-                        int64_t columns, const X* x, int64_t ldx, std::byte* to) {
+void pack_lines_of_rows(void (*pack_line)(const Line&, int64_t, int64_t, const X*, int64_t), DType t,
+                        const ColumnGroups& g, int64_t all_rows, int64_t all_columns, int64_t rows, int64_t columns,
+                        const X* x, int64_t ldx, std::byte* to) {
   for (int64_t r = 0; r < all_rows; r += line_elements(t), x += line_elements(t) * ldx, to += kLanes * g.step_bytes())
     for (int64_t c = 0; c < all_columns; c += kLanes)
-      pack_line_of_rows({t, g.step_bytes(), to + g.offset_of(c)}, rows - r, columns - c, x + c, ldx);
+      pack_line({t, g.step_bytes(), to + g.offset_of(c)}, rows - r, columns - c, x + c, ldx);
 }
 void pack_lines_of_rows(DType t, const ColumnGroups& g, int64_t all_rows, int64_t all_columns, DType tx, int64_t rows,
                         int64_t columns, const void* x, int64_t ldx, std::byte* to) {
+  check(has_avx512() || (t == DType::kF32 && tx == t), "{} in panels of {} without AVX-512", name_of(tx), name_of(t));
   if (tx == DType::kF32)
-    pack_lines_of_rows(t, g, all_rows, all_columns, rows, columns, static_cast<const float*>(x), ldx, to);
+    pack_lines_of_rows(has_avx512() ? pack_line_of_rows<float> : copy_line_of_rows, t, g, all_rows, all_columns, rows,
+                       columns, static_cast<const float*>(x), ldx, to);
   else
-    pack_lines_of_rows(t, g, all_rows, all_columns, rows, columns, static_cast<const uint16_t*>(x), ldx, to);
+    pack_lines_of_rows(pack_line_of_rows<uint16_t>, t, g, all_rows, all_columns, rows, columns,
+                       static_cast<const uint16_t*>(x), ldx, to);
 }
 
 // ---- columns ------------------------------------------------------------------------------------------------------
@@ -95,6 +117,16 @@ NMT_AVX512 void pack_line_of_columns(const Line& line, int64_t columns, int64_t 
   for (int64_t step = 0; step < kLanes; ++step) _mm512_storeu_si512(line.to + step * line.step_bytes, v[step]);
 }
 
+// The same of float32 without AVX-512.
+void copy_line_of_columns(const Line& line, int64_t columns, int64_t left, const float* w, int64_t ldw) {
+  const int64_t step = line.step_bytes / kStepBytes;
+  columns = std::clamp<int64_t>(columns, 0, kLanes);
+  left = std::min<int64_t>(left, kLanes);
+  if (columns < kLanes || left < kLanes)
+    for (int64_t i = 0; i < kLanes; ++i) std::memset(line.to + i * line.step_bytes, 0, kLine);
+  transpose(columns, left, w, ldw, reinterpret_cast<float*>(line.to), step);
+}
+
 }  // namespace
 
 void pack_rows(DType t, int64_t k, const PanelPart& part, DType tx, int64_t rows, const void* x, int64_t ldx,
@@ -107,12 +139,14 @@ void pack_rows(DType t, int64_t k, const PanelPart& part, DType tx, int64_t rows
 
 void pack_columns(DType t, int64_t k, int64_t begin, int64_t end, const float* w, std::byte* packed) {
   const ColumnGroups g = groups_of_panel(t, k);
+  check(has_avx512() || t == DType::kF32, "panels of {} without AVX-512", name_of(t));
+  const auto pack_line = has_avx512() ? pack_line_of_columns : copy_line_of_columns;
   packed += g.offset_of(begin);
   const int64_t columns = end - begin;
   for (int64_t c = 0; c < round_up(columns, kPanel); c += kLanes) {
     std::byte* to = packed + g.offset_of(c);
     for (int64_t i = 0; i < k; i += line_elements(t), to += kLanes * g.step_bytes())
-      pack_line_of_columns({t, g.step_bytes(), to}, columns - c, k - i, w + c * k + i, k);
+      pack_line({t, g.step_bytes(), to}, columns - c, k - i, w + c * k + i, k);
   }
 }
 

@@ -31,9 +31,10 @@ int64_t panel_bytes(DType t, int64_t k);
 // Elements of a column in a line.
 inline int64_t line_elements(DType t) { return kLine / static_cast<int64_t>(size_of(t)); }
 
-// The groups of a panel: one or, of bf16 and bytes where AMX multiplies, of as many columns as a tile has. oneDNN calls
-// these layouts BA16a64b for float32, BA16a64b2a or, for AMX, BA16a16b2a for bf16, and BA16a64b4a or BA16a16b4a for
-// bytes.
+// The groups of a panel: one where AVX-512 multiplies, else of kGroup columns: of bf16 and bytes where AMX multiplies,
+// as many as a tile has, and where AVX2 does, what its registers hold. oneDNN calls these layouts BA16a64b and BA16a16b
+// for float32, BA16a64b2a and BA16a16b2a for bf16, BA16a64b4a and BA16a16b4a for bytes.
+inline constexpr int64_t kGroup = 16;
 ColumnGroups groups_of_panel(DType t, int64_t k);
 
 // What of B [k, n] is packed: columns from a multiple of kPanel on, rows from a multiple of line_elements() on. The

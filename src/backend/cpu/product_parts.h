@@ -7,6 +7,7 @@ namespace nmt::cpu {
 
 inline constexpr int64_t kPanel = 64;  // columns of B that are packed together
 inline constexpr int64_t kLine = 64;   // bytes of a line of the cache
+inline constexpr int kTileRows = 6;    // of x, which vectors multiply together
 
 enum class Activation : uint8_t { kNone, kRelu };
 

@@ -28,7 +28,7 @@ OneDnnKey packed_key(int64_t m, int64_t n, int64_t k, DType t, DType ty, const E
 PackedLayout::PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k) {
   if (has_panel_products(t, k))
     kind_ = Kind::kPanels;
-  else if (t == DType::kI8 && has_byte_products())
+  else if (t == DType::kI8)
     kind_ = Kind::kBytes;
   else if (n > 0 && k > 0)
     product_ = packed_product(packed_key(kRowBlock, n, k, t, t == DType::kI8 ? DType::kI32 : t, {}, false));

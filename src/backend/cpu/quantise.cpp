@@ -92,15 +92,15 @@ void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float*
   }
 }
 
-void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, const RowScale* rows, const float* scale,
-                const float* sum, const float* bias, bool relu, void* y, int64_t ldy) {
+void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, int64_t lds, const RowScale* rows,
+                const float* scale, const float* sum, const float* bias, bool relu, void* y, int64_t ldy) {
   const DF d;
   const hn::RebindToSigned<DF> di;
   with_type(t, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     for (int64_t r = 0; r < count; ++r) {
       T* to = static_cast<T*>(y) + r * ldy;
-      const int32_t* from = sums + r * width;
+      const int32_t* from = sums + r * lds;
       const auto step = hn::Set(d, rows[r].step), low = hn::Set(d, rows[r].low);
       for_each(d, width, [&](int64_t c, size_t n) HWY_ATTR {
         HWY_ALIGN int32_t lanes[hn::MaxLanes(di)] = {};
@@ -135,9 +135,9 @@ void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float*
   HWY_DYNAMIC_DISPATCH(quantise_weight)(rows, width, w, q, scale, sum);
 }
 
-void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, const RowScale* rows, const float* scale,
-                const float* sum, const float* bias, bool relu, void* y, int64_t ldy) {
-  HWY_DYNAMIC_DISPATCH(dequantise)(t, count, width, sums, rows, scale, sum, bias, relu, y, ldy);
+void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, int64_t lds, const RowScale* rows,
+                const float* scale, const float* sum, const float* bias, bool relu, void* y, int64_t ldy) {
+  HWY_DYNAMIC_DISPATCH(dequantise)(t, count, width, sums, lds, rows, scale, sum, bias, relu, y, ldy);
 }
 
 }  // namespace nmt::cpu

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <immintrin.h>
+
+#include "backend/cpu/gemm_bytes.h"
+#include "backend/cpu/panels.h"
+#include "backend/cpu/products.h"
+#include "base/math.h"
+
+#define NMT_AVX2 __attribute__((target("avx2")))
+
+namespace nmt::cpu {
+namespace {
+
+constexpr int kLanes = 8, kColumns = 16, kVectors = kColumns / kLanes;
+constexpr int64_t kAheadBytes = 512;  // of a group before they are multiplied
+
+// sums [R, 16] with the row stride kPanel, of R rows of x, of so many times four bytes, and a group of 16 columns.
+template <int R>
+NMT_AVX2 void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, const std::byte* group, int32_t* to) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256i sums[R][kVectors];
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
+  for (int64_t i = 0; i < fours; ++i, group += kLine) {
+    const __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(group)),
+                  high = _mm256_load_si256(reinterpret_cast<const __m256i*>(group + kLine / 2));
+    _mm_prefetch(group + kAheadBytes, _MM_HINT_T0);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      int32_t four;
+      std::memcpy(&four, x + r * row_bytes + i * kStepBytes, sizeof four);
+      const __m256i step = _mm256_set1_epi32(four);
+      // Pairs of products become sums in 16 bits, which hold them as x has 7 bits, and then in 32.
+      sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(_mm256_maddubs_epi16(step, low), ones));
+      sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(_mm256_maddubs_epi16(step, high), ones));
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      _mm256_store_si256(reinterpret_cast<__m256i*>(to + r * kPanel + v * kLanes), sums[r][v]);
+}
+
+}  // namespace
+
+void multiply_bytes_by_avx2(const ByteProduct& p) {
+  static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
+                                           multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
+  const int64_t row_bytes = bytes_of_row(p.k), fours = divide_up(p.k, kStepBytes);
+  const ColumnGroups g = groups_of_panel(DType::kI8, p.k);
+  alignas(kLine) int32_t sums[kTileRows * kPanel];
+  for (int64_t column = p.begin; column < p.end; column += kPanel) {
+    const int64_t columns = std::min(kPanel, p.end - column);
+    const float* const bias = p.epilogue.bias == nullptr ? nullptr : p.epilogue.bias + column - p.begin;
+    for (int64_t row = 0; row < p.m; row += kTileRows) {
+      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
+      for (int64_t first = 0; first < columns; first += kColumns)
+        kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, row_bytes, fours,
+                                                 p.packed + g.offset_of(column + first), sums + first);
+      dequantise(p.ty, rows, columns, sums, kPanel, p.rows + row, p.scale + column, p.sum + column, bias,
+                 p.epilogue.activation == Activation::kRelu, offset(p.y, row * p.ldy + column - p.begin, p.ty), p.ldy);
+    }
+  }
+}
+
+}  // namespace nmt::cpu
