@@ -62,7 +62,7 @@ double seconds_of(const Product& p, const std::string& precision, int repetition
   const memory::desc x({p.m, p.k}, int8 ? memory::data_type::u8 : narrow, memory::format_tag::ab);
   const memory::desc any({p.k, p.n}, int8 ? memory::data_type::s8 : narrow, memory::format_tag::any);
   const memory::desc y({p.m, p.n}, int8 ? memory::data_type::s32 : narrow, memory::format_tag::ab);
-  const auto descriptor = cpu::matmul_descriptor(x, any, nullptr, y, {});
+  const auto descriptor = cpu::matmul_descriptor(x, any, y);
   const dnnl::matmul product(descriptor);
   const auto filled = [&](const memory::desc& d) {
     memory m(d, engine);

@@ -21,10 +21,6 @@ constexpr int64_t kGradientRows = 1024;
 constexpr int64_t kTileRows = 256, kTileColumns = 512;
 constexpr int64_t kRowsOfLoss = 16;  // that one task finishes
 
-// Where the weight has no panels, a tile has all columns, of so many rows.
-constexpr int64_t kRowsOfAllColumns = 64;
-
-// As many as tiles of kTileColumns take; wider ones take less.
 int64_t tiles_floats(int64_t rows, int64_t width) { return cpu::LogitTiles::floats(rows, width, kTileColumns); }
 
 float total(const float* loss, int64_t rows, float weight) {
@@ -156,8 +152,7 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
   auto& pool = l.runtime.pool();
   const float weight = *l.in[3].as<float>();
   const auto& packed = l.runtime.packed(w, t, false);
-  const int64_t tile = std::min(cpu::column_block(packed, kTileColumns), width),
-                tile_rows = tile <= kTileColumns ? kTileRows : kRowsOfAllColumns;
+  const int64_t tile = std::min(kTileColumns, width);
   const RowsTogether at(t, rows, width, gradients);
   auto* loss = reinterpret_cast<float*>(l.scratch + at.loss);
   const auto tiles = cpu::LogitTiles::in(reinterpret_cast<float*>(l.scratch + at.tiles), at.together, width, tile);
@@ -165,9 +160,9 @@ void ProjectCrossEntropy::cpu(const Launch& l) const {
   for (int64_t chunk = 0; chunk < rows; chunk += kGradientRows) {
     const int64_t count = std::min(kGradientRows, rows - chunk);
     const auto* labels = l.in[2].as<int32_t>() + chunk;
-    const int64_t blocks = divide_up(count, tile_rows);
+    const int64_t blocks = divide_up(count, kTileRows);
     pool.parallel_for(tiles.tiles() * blocks, 1, [&](int64_t task, int64_t) {
-      const int64_t begin = task % blocks * tile_rows, end = std::min(begin + tile_rows, count);
+      const int64_t begin = task % blocks * kTileRows, end = std::min(begin + kTileRows, count);
       const int64_t first = task / blocks * tile, last = std::min(first + tile, width);
       thread_local UnsetVector<float> logits;
       logits.resize(static_cast<size_t>((end - begin) * (last - first)));

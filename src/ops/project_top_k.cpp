@@ -21,8 +21,7 @@ constexpr int64_t kRows = 64;  // of a task that sees all of a row's logits, or 
 
 // Columns of a tile, so that the weight's part of it stays in L2.
 int64_t tile_columns(const cpu::PackedMatrix& weight) {
-  return cpu::column_block(weight,
-                           std::max<int64_t>(64, kTileWeight * weight.n() / std::max<int64_t>(1, weight.bytes())));
+  return round_up(std::max<int64_t>(1, kTileWeight * weight.n() / std::max<int64_t>(1, weight.bytes())), cpu::kPanel);
 }
 
 struct Range {

@@ -4,8 +4,6 @@
 
 #include "backend/cpu/amx.h"
 #include "backend/cpu/gemm_int8.h"
-#include "backend/cpu/gemm_panels.h"
-#include "backend/cpu/onednn.h"
 #include "backend/cpu/products.h"
 #include "base/error.h"
 #include "base/math.h"
@@ -21,35 +19,32 @@ constexpr int64_t kSmallGradient = 1 << 16;  // elements of a weight gradient of
 
 }  // namespace
 
-bool has_bf16() { return onednn_has(dnnl::cpu_isa::avx512_core); }
+bool has_bf16() { return has_avx512(); }
 
 const char* products_by() {
   if (has_amx()) return "AMX";
-  return has_panel_products(DType::kF32, 1) ? "AVX-512" : "oneDNN";
+  return has_avx512() ? "AVX-512" : "AVX2";
 }
 
 void PackedMatrix::pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed) {
   check(t != DType::kI8 || !transposed, "int8 weights have no gradients");
   if (t == DType::kI8) return pack_int8(pool, w, n, k);
   set_layout(t, n, k);
-  const int64_t row = transposed ? n : 1, column = transposed ? 1 : k;
-  pool.parallel_for(n, layout_.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
-    layout_.pack(begin, end, DType::kF32, w + begin * column, row, column, data_.data());
+  pool.parallel_for(n, kTaskColumns, [&](int64_t begin, int64_t end) {
+    if (transposed)
+      layout_.pack_rows(DType::kF32, begin, end, k, w + begin, n, data_.data());
+    else
+      layout_.pack_columns(begin, end, w + begin * k, data_.data());
   });
 }
 
 void PackedMatrix::pack_both(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, PackedMatrix& b,
                              PackedMatrix& gradient) {
-  if (!PackedLayout(t, n, k).has_row_ranges() || !PackedLayout(t, k, n).has_row_ranges()) {
-    b.pack(pool, t, w, n, k, false);
-    gradient.pack(pool, t, w, k, n, true);
-    return;
-  }
   b.set_layout(t, n, k);
   gradient.set_layout(t, k, n);
   pool.parallel_for(n, kPanel, [&](int64_t begin, int64_t end) {
     const float* rows = w + begin * k;
-    b.layout_.pack(begin, end, DType::kF32, rows, 1, k, b.data_.data());
+    b.layout_.pack_columns(begin, end, rows, b.data_.data());
     gradient.layout_.pack_row_range(begin, end, rows, gradient.data_.data());
   });
 }
@@ -68,7 +63,7 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, cons
   if (m == 0 || n == 0) return;
   if (t == DType::kI8) return multiply_int8(pool, b, m, tx, x, ty, y, e);
   check(tx == t, "a product of {} and {}", name_of(tx), name_of(t));
-  const bool by_columns = m < kManyRows && n >= 2 * kTaskColumns && b.layout().has_panels();
+  const bool by_columns = m < kManyRows && n >= 2 * kTaskColumns;
   const int64_t columns = by_columns ? kTaskColumns : n,
                 rows = by_columns || m >= kManyRows ? kRowBlock : std::max<int64_t>(16, round_up(m / 4, 16));
   const int64_t parts = divide_up(n, columns);
@@ -78,10 +73,6 @@ void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, cons
                         b.data(), ty, offset(y, first * n + begin, ty), n,
                         {e.bias == nullptr ? nullptr : e.bias + begin, e.activation, e.held});
   });
-}
-
-int64_t column_block(const PackedMatrix& b, int64_t wanted) {
-  return b.layout().has_panels() ? round_up(wanted, kPanel) : b.n();
 }
 
 void Operand::assign(const PackedMatrix& b, int64_t m, DType tx, const void* x) {
@@ -136,7 +127,7 @@ void multiply_transposed(ThreadPool& pool, DType t, int64_t m, int64_t n, int64_
     const auto layout = PackedLayout::of_rows(t, k, tokens);
     packed.resize(static_cast<size_t>(layout.bytes()));
     std::byte* b = packed.data();
-    pool.parallel_for(k, layout.has_panels() ? kTaskColumns : k, [&](int64_t begin, int64_t end) {
+    pool.parallel_for(k, kTaskColumns, [&](int64_t begin, int64_t end) {
       layout.pack_rows(t, begin, end, tokens, offset(x, first * k + begin, t), k, b);
     });
     pool.parallel_for(n, rows, [&](int64_t begin, int64_t end) {

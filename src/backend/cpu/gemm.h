@@ -19,7 +19,7 @@ namespace nmt::cpu {
 // From AVX-512 on: products of many rows at the rate of float32 at least, and everything else on half the bytes.
 bool has_bf16();
 
-// What multiplies here: "AMX" or "AVX-512", which are ours, or "oneDNN".
+// What multiplies here: "AMX", "AVX-512" or "AVX2".
 const char* products_by();
 
 // The right operand of y = x * B, B [K, N], in the layout that its products read.
@@ -61,10 +61,6 @@ class PackedMatrix {
 void multiply(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx, const void* x, DType ty, void* y,
               const Epilogue& epilogue = {});
 
-// Columns of B that a loop in parallel should take at a time where it wants about `wanted`: a multiple of kPanel, or
-// all.
-int64_t column_block(const PackedMatrix& b, int64_t wanted);
-
 // x as products with B read it: as it is, or for a B of kI8 its rows as bytes. Made and used in one thread.
 class Operand {
  public:
@@ -79,8 +75,8 @@ class Operand {
   std::vector<RowScale> scales_;
 };
 
-// y [m, end - begin] float32 = rows [row, row + m) of x * columns [begin, end) of B, begin a multiple of
-// column_block(), in the calling thread: for loops that are in parallel already.
+// y [m, end - begin] float32 = rows [row, row + m) of x * columns [begin, end) of B, begin a multiple of kPanel, in the
+// calling thread: for loops that are in parallel already.
 void multiply_block(const PackedMatrix& b, int64_t begin, int64_t end, const Operand& x, int64_t row, int64_t m,
                     float* y);
 

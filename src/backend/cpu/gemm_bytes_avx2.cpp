@@ -15,7 +15,6 @@ namespace nmt::cpu {
 namespace {
 
 constexpr int kLanes = 8, kColumns = 16, kVectors = kColumns / kLanes;
-constexpr int64_t kAheadBytes = 512;  // of a group before they are multiplied
 
 // sums [R, 16] with the row stride kPanel, of R rows of x, of so many times four bytes, and a group of 16 columns.
 template <int R>
@@ -27,7 +26,6 @@ NMT_AVX2 void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, 
   for (int64_t i = 0; i < fours; ++i, group += kLine) {
     const __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(group)),
                   high = _mm256_load_si256(reinterpret_cast<const __m256i*>(group + kLine / 2));
-    _mm_prefetch(group + kAheadBytes, _MM_HINT_T0);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t four;

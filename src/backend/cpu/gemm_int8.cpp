@@ -37,12 +37,12 @@ void PackedMatrix::pack_int8(ThreadPool& pool, const float* w, int64_t n, int64_
   layout_ = PackedLayout(DType::kI8, n, k);
   scales_.resize(static_cast<size_t>(2 * n));
   data_.resize(static_cast<size_t>(layout_.bytes()));
-  pool.parallel_for(n, layout_.has_panels() ? kTaskColumns : n, [&](int64_t begin, int64_t end) {
+  pool.parallel_for(n, kTaskColumns, [&](int64_t begin, int64_t end) {
     thread_local Scratch scratch;
     auto* q = reinterpret_cast<int8_t*>(scratch.get(static_cast<size_t>((end - begin) * k)));
     float* scale = scales_.data() + begin;
     quantise_weight({0, end - begin}, k, w + begin * k, q, scale, scale + n);
-    layout_.pack(begin, end, DType::kI8, q, 1, k, data_.data());
+    layout_.pack_columns(begin, end, q, data_.data());
   });
 }
 
@@ -69,7 +69,7 @@ void multiply_int8(ThreadPool& pool, const PackedMatrix& b, int64_t m, DType tx,
   // Tasks for several cores, also where n is small; few where m is.
   const int64_t n = b.n();
   const int64_t rows = std::min(m, kRowBlock), wanted = std::min(kTaskElements / rows, round_up(n, 256) / 4);
-  const int64_t columns = b.layout().has_panels() ? round_up(std::min(wanted, kMostColumns), kPanel) : n;
+  const int64_t columns = round_up(std::min(wanted, kMostColumns), kPanel);
   const int64_t parts = divide_up(n, columns);
   pool.parallel_for(parts * divide_up(m, rows), 1, [&](int64_t task, int64_t) {
     const int64_t column = task % parts * columns, row = task / parts * rows;

@@ -19,10 +19,6 @@
 
 namespace nmt::cpu {
 
-bool has_panel_products(DType t, int64_t k) {
-  return t == DType::kF32 || (t == DType::kBF16 && k % 2 == 0 && has_avx512());
-}
-
 bool widens_bf16() {
   static const bool pairs_are_fast = has_amx() || (has_bf16_instructions() && __builtin_cpu_is("amd"));
   return has_avx512() && !pairs_are_fast;

@@ -12,9 +12,6 @@
 // of it (with AMX one of a block, in L2).
 namespace nmt::cpu {
 
-// Whether there are any for x of dtype t and k columns.
-bool has_panel_products(DType t, int64_t k);
-
 // Whether elements of bf16 become float32 to be multiplied: not by AMX, but by AVX-512 alone, and where the
 // instructions for pairs of bf16 are slower. AMD's have twice the rate of float32, Intel's half of it (measured on a
 // Xeon of family 6, model 207).

@@ -14,7 +14,6 @@ namespace nmt::cpu {
 namespace {
 
 constexpr int kLanes = 8, kColumns = 16, kVectors = kColumns / kLanes;
-constexpr int64_t kAheadBytes = 512;  // of a group in L2 before they are multiplied
 
 // What the epilogue makes of the sums of a row; `held` is what y holds, and receives them. NaN stays NaN.
 NMT_AVX2 [[gnu::always_inline]] inline void finish(Held how, __m256 floor, const float* bias,
@@ -68,7 +67,6 @@ NMT_AVX2 void multiply_tile(const Tile& t) {
     for (int64_t i = t.steps; i > 0; --i, x += t.step_bytes, b += kLine) {
       const __m256 low = _mm256_load_ps(reinterpret_cast<const float*>(b)),
                    high = _mm256_load_ps(reinterpret_cast<const float*>(b) + kLanes);
-      _mm_prefetch(b + kAheadBytes, _MM_HINT_T0);
 #pragma GCC unroll 6
       for (int r = 0; r < R; ++r) {
         const __m256 step = _mm256_broadcast_ss(reinterpret_cast<const float*>(x + r * row));

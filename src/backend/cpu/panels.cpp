@@ -65,8 +65,10 @@ NMT_AVX512 void pack_line_of_rows(const Line& line, int64_t rows, int64_t column
 
 // The same of float32 without AVX-512.
 void copy_line_of_rows(const Line& line, int64_t rows, int64_t columns, const float* x, int64_t ldx) {
+  const int64_t below = kLanes * ldx * static_cast<int64_t>(sizeof *x);
   std::byte* to = line.to;
   for (int64_t r = 0; r < kLanes; ++r, x += ldx, to += line.step_bytes) {
+    prefetch_far(x, below);
     if (r < rows && columns >= kLanes) {
       std::memcpy(to, x, kLine);
       continue;

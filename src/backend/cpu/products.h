@@ -2,27 +2,22 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 
-// Matrix products in the calling thread, what the parallel ones of gemm.h are made of: those of gemm_panels.h on
-// processors that have them, else oneDNN's. (Those of bytes on processors that have gemm_bytes.h's: see gemm_int8.h.)
+// Matrix products in the calling thread, what the parallel ones of gemm.h are made of. (Those of bytes have scales: see
+// gemm_int8.h.)
 namespace nmt::cpu {
 
 inline constexpr int64_t kRowBlock = 256;     // rows of y that one task computes: near the best rate, x stays in L2
 inline constexpr int64_t kTaskColumns = 256;  // columns of B that one task computes where tasks are cut by columns
 
-struct OneDnnProduct;  // a primitive
-
-// The layout of B [k, n] for products y [m, n] = x [m, k] * B: our panels, those of bytes, or what oneDNN wants.
-// Elements of B are of dtype t: kF32, kBF16, or kI8; those of x too, for kI8 they are kU8 and y is kI32. Panels of
-// bytes are packed here, but multiplied by gemm_bytes.h, as their products have scales.
+// B [k, n] of dtype t, kF32, kBF16 or kI8, in panels (panels.h) for products y [m, n] = x [m, k] * B.
 class PackedLayout {
  public:
-  PackedLayout() = default;  // of nothing, and nothing can be done with it
-  PackedLayout(DType t, int64_t n, int64_t k);
+  PackedLayout() = default;  // of nothing
+  PackedLayout(DType t, int64_t n, int64_t k) : t_(t), n_(n), k_(k) {}
   // Of B [rows, n] for multiply_transposed() by matrices of dtype tx. It has elements of tx or, as operands are copied
   // anyway, kF32 for a bf16 that would be widened.
   static PackedLayout of_rows(DType tx, int64_t n, int64_t rows);
@@ -31,25 +26,18 @@ class PackedLayout {
   int64_t n() const { return n_; }
   int64_t k() const { return k_; }
   int64_t bytes() const;
-  // Whether columns from a multiple of kPanel on can be packed and multiplied apart; else only all of them.
-  bool has_panels() const;
-  bool is_of_bytes() const { return kind_ == Kind::kBytes; }
 
-  // Packs columns [begin, end) of plain elements of dtype `from`; w points at row 0 of column `begin` and has these
-  // strides, of which one is 1. Into panels of nmt's own kF32 is packed, column after column or row after row, and
-  // bytes into those of bytes, column after column.
-  void pack(int64_t begin, int64_t end, DType from, const void* w, int64_t row, int64_t column,
-            std::byte* packed) const;
-  // Whether rows of B can be packed apart. Then packs rows [begin, end), begin a multiple of kPanel: x, without gaps.
-  bool has_row_ranges() const { return kind_ == Kind::kPanels; }
-  void pack_row_range(int64_t begin, int64_t end, const float* x, std::byte* packed) const;
-  // Packs x [rows, end - begin] with the row stride ldx, in a layout of_rows() for its dtype tx; B's other rows
-  // are zeros.
+  // Packs columns [begin, end), begin a multiple of kPanel, each of which is a row of w or q [end - begin, k].
+  void pack_columns(int64_t begin, int64_t end, const float* w, std::byte* packed) const;
+  void pack_columns(int64_t begin, int64_t end, const int8_t* q, std::byte* packed) const;  // of kI8
+  // The same of x [rows, end - begin] of dtype tx with the row stride ldx; B's other rows are zeros. Not of kI8.
   void pack_rows(DType tx, int64_t begin, int64_t end, int64_t rows, const void* x, int64_t ldx,
                  std::byte* packed) const;
+  // Packs rows [begin, end), begin a multiple of kPanel: x [end - begin, n]. Not of kI8.
+  void pack_row_range(int64_t begin, int64_t end, const float* x, std::byte* packed) const;
 
   // y [m, end - begin] of dtype ty with the row stride ldy = the epilogue of x * columns [begin, end); the bias is that
-  // of column `begin`.
+  // of column `begin`. Not of kI8.
   void multiply(int64_t begin, int64_t end, int64_t m, const void* x, const std::byte* packed, DType ty, void* y,
                 int64_t ldy, const Epilogue& e = {}) const;
   // y [m, n] float32 = or += x^T * B in a layout of_rows() for tx: x [rows, m] with the row stride ldx, below which are
@@ -58,18 +46,12 @@ class PackedLayout {
                            float* y, bool accumulate) const;
 
  private:
-  int64_t offset_of(int64_t column) const;  // bytes before a panel
-
-  enum class Kind : uint8_t { kPanels, kBytes, kOneDnn };  // those of gemm_panels.h, of gemm_bytes.h
-
   DType t_ = DType::kF32;
   int64_t n_ = 0, k_ = 0;
-  Kind kind_ = Kind::kOneDnn;
-  std::shared_ptr<const OneDnnProduct> product_;  // with its layout; none where B is empty
 };
 
 // c [m, n] = a [m, k] * b [k, n], plain row-major matrices of dtype t (transposed: stored as [k, m], [n, k]). For small
-// or rare products.
+// or rare products: oneDNN's.
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,
                     const void* b, void* c);
 

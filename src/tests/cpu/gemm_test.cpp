@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 
 #include "backend/cpu/amx.h"
-#include "backend/cpu/gemm_panels.h"
 #include "backend/cpu/products.h"
 #include "base/log.h"
 #include "tests/compute_types.h"
@@ -127,7 +126,7 @@ struct Product {
     CHECK(packed.dtype() == t);
     const Array result = run(one, packed);
     check_product(ty, result, reference());
-    if (size.k > 0 && cpu::has_panel_products(t, size.k)) CHECK(run_at_once(packed) == result);
+    CHECK(run_at_once(packed) == result);
     for (ThreadPool* pool : {&two, &three}) {
       cpu::PackedMatrix again;
       again.pack(*pool, t, w.f32(), size.n, size.k, transposed);
@@ -152,9 +151,8 @@ TEST_CASE("products with packed matrices", "[gemm]") {
         Product(t, t, size, transposed, false, false, Held::kAddend).check();
         Product(t, t, size, transposed, false, false, Held::kRelu).check();
       }
-  if (cpu::has_panel_products(DType::kF32, 1))
-    for (const Held held : {Held::kNothing, Held::kAddend, Held::kRelu})
-      Product(DType::kF32, DType::kBF16, {70, 130, 140}, false, true, true, held).check();
+  for (const Held held : {Held::kNothing, Held::kAddend, Held::kRelu})
+    Product(DType::kF32, DType::kBF16, {70, 130, 140}, false, true, true, held).check();
   for (const DType t : compute_types())
     for (const Held held : {Held::kNothing, Held::kAddend, Held::kRelu})
       for (int bits = 0; bits < 4; ++bits)
@@ -163,13 +161,9 @@ TEST_CASE("products with packed matrices", "[gemm]") {
             Product(t, ty, size, false, (bits & 1) != 0, (bits & 2) != 0, held).check();
 }
 
-TEST_CASE("NaN and infinities pass through products of panels, with ReLU and without", "[gemm]") {
+TEST_CASE("NaN and infinities pass through products, with ReLU and without", "[gemm]") {
   constexpr int64_t kM = 9, kN = 70, kK = 6;
   for (const DType t : compute_types()) {
-    if (!cpu::has_panel_products(t, kK)) {
-      log::warn("SKIPPED: panels of {}: this processor has no AVX-512", name_of(t));
-      continue;
-    }
     for (const bool relu : {false, true})
       for (const DType ty : {t, DType::kF32}) {
         Product product(t, ty, {kM, kN, kK}, false, false, relu);
@@ -349,11 +343,10 @@ TEST_CASE("matrices of equal sizes in different layouts do not meet", "[gemm]") 
       }
 }
 
-TEST_CASE("a row's product of panels does not depend on other rows", "[gemm]") {
+TEST_CASE("a row's product does not depend on other rows", "[gemm]") {
   ThreadPool pool(2);
   for (const DType t : compute_types())
     for (const Size& s : {Size{300, 97, 333}, Size{70, 600, 40}, Size{33, 64, 1100}}) {
-      if (!cpu::has_panel_products(t, s.k)) continue;
       const Product p(t, t, s, false, true, false);
       cpu::PackedMatrix packed;
       packed.pack(pool, t, p.w.f32(), s.n, s.k, false);
@@ -549,20 +542,17 @@ TEST_CASE("threads that multiply at once do not disturb each other", "[gemm]") {
 }
 
 // oneDNN would open a team of OpenMP's, as large as the machine, in each thread that begins to multiply.
-TEST_CASE("a thread that packs and multiplies opens no others", "[gemm]") {
+TEST_CASE("a thread that multiplies opens no others", "[gemm]") {
   const auto threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
   };
   const auto before = threads();
   std::thread([&] {
     omp_set_num_threads(16);
-    constexpr int64_t kN = 1056, kK = 1040;  // sizes that no other test packs
-    const cpu::PackedLayout layout(DType::kF32, kN, kK);
+    constexpr int64_t kN = 1056, kK = 1040;  // sizes that no other test multiplies
     const std::vector<float> w(kN * kK, 1), x(2 * kK, 1);
     std::vector<float> y(2 * kN);
-    UnsetVector<std::byte> packed(static_cast<size_t>(layout.bytes()));
-    layout.pack(0, kN, DType::kF32, w.data(), 1, kK, packed.data());
-    layout.multiply(0, kN, 2, x.data(), packed.data(), DType::kF32, y.data(), kN);
+    cpu::multiply_plain(DType::kF32, false, true, 2, kN, kK, x.data(), w.data(), y.data());
     CHECK(y.back() == kK);
     CHECK(threads() == before + 1);
   }).join();
