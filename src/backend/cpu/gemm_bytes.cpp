@@ -169,7 +169,9 @@ NMT_AMX void multiply_by_amx(const ByteProduct& p) {
 }  // namespace
 
 // An odd number of lines for AMX: rows a power of two apart would share few sets of the cache.
-int64_t bytes_of_row(int64_t k) { return has_amx() ? (divide_up(k, kLine) | 1) * kLine : round_up(k, 4); }
+int64_t bytes_of_row(int64_t k) {
+  return has_amx() ? (divide_up(k, kLine) | 1) * kLine : round_up(k, has_vnni() ? 4 : 8);
+}
 
 void pack_bytes(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byte* packed) {
   if (k == 0) return;

@@ -11,8 +11,11 @@
 // stay in registers or L1 until they are what they mean.
 namespace nmt::cpu {
 
-// The largest byte of x: AVX2 adds two products up in 16 bits, which those of 7 bits do not saturate.
+// AVX2 adds four products up in 16 bits. So that these hold them, bytes of x have 7 bits there, and those of B are
+// bounded by fours (see quantise_weight). That costs less than the eighth bit of x: the errors of x are the larger
+// ones.
 inline int largest_byte() { return has_vnni() ? 255 : 127; }
+inline bool bounds_fours() { return !has_vnni(); }
 
 // Bytes of a row of q, of which those from k on are zeros.
 int64_t bytes_of_row(int64_t k);

@@ -16,24 +16,42 @@ namespace {
 
 constexpr int kLanes = 8, kColumns = 16, kVectors = kColumns / kLanes;
 
-// sums [R, 16] with the row stride kPanel, of R rows of x, of so many times four bytes, and a group of 16 columns.
+using Step = __m256i[kVectors];  // four bytes of each column
+
+NMT_AVX2 [[gnu::always_inline]] inline void load(const std::byte* group, Step& to) {
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v)
+    to[v] = _mm256_load_si256(reinterpret_cast<const __m256i*>(group + v * (kLine / kVectors)));
+}
+
+// Four bytes of a row of x.
+NMT_AVX2 [[gnu::always_inline]] inline __m256i load(const uint8_t* x) {
+  int32_t four;
+  std::memcpy(&four, x, sizeof four);
+  return _mm256_set1_epi32(four);
+}
+
+// sums [R, 16] with the row stride kPanel, of R rows of x, of so many times eight bytes, and a group of 16 columns.
 template <int R>
-NMT_AVX2 void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, const std::byte* group, int32_t* to) {
+NMT_AVX2 void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t eights, const std::byte* group, int32_t* to) {
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i sums[R][kVectors];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
-  for (int64_t i = 0; i < fours; ++i, group += kLine) {
-    const __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(group)),
-                  high = _mm256_load_si256(reinterpret_cast<const __m256i*>(group + kLine / 2));
+  for (int64_t i = 0; i < eights; ++i, group += 2 * kLine) {
+    Step first, second;
+    load(group, first);
+    load(group + kLine, second);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
-      int32_t four;
-      std::memcpy(&four, x + r * row_bytes + i * kStepBytes, sizeof four);
-      const __m256i step = _mm256_set1_epi32(four);
-      // Pairs of products become sums in 16 bits, which hold them as x has 7 bits, and then in 32.
-      sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(_mm256_maddubs_epi16(step, low), ones));
-      sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(_mm256_maddubs_epi16(step, high), ones));
+      const uint8_t* const row = x + r * row_bytes + i * 2 * kStepBytes;
+      const __m256i x_first = load(row), x_second = load(row + kStepBytes);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        const __m256i fours =
+            _mm256_add_epi16(_mm256_maddubs_epi16(x_first, first[v]), _mm256_maddubs_epi16(x_second, second[v]));
+        sums[r][v] = _mm256_add_epi32(sums[r][v], _mm256_madd_epi16(fours, ones));
+      }
     }
   }
 #pragma GCC unroll 6
@@ -48,7 +66,7 @@ NMT_AVX2 void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, 
 void multiply_bytes_by_avx2(const ByteProduct& p) {
   static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                            multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
-  const int64_t row_bytes = bytes_of_row(p.k), fours = divide_up(p.k, kStepBytes);
+  const int64_t row_bytes = bytes_of_row(p.k), eights = divide_up(p.k, 2 * kStepBytes);
   const ColumnGroups g = groups_of_panel(DType::kI8, p.k);
   alignas(kLine) int32_t sums[kTileRows * kPanel];
   for (int64_t column = p.begin; column < p.end; column += kPanel) {
@@ -57,7 +75,7 @@ void multiply_bytes_by_avx2(const ByteProduct& p) {
     for (int64_t row = 0; row < p.m; row += kTileRows) {
       const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
       for (int64_t first = 0; first < columns; first += kColumns)
-        kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, row_bytes, fours,
+        kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, row_bytes, eights,
                                                  p.packed + g.offset_of(column + first), sums + first);
       dequantise(p.ty, rows, columns, sums, kPanel, p.rows + row, p.scale + column, p.sum + column, bias,
                  p.epilogue.activation == Activation::kRelu, offset(p.y, row * p.ldy + column - p.begin, p.ty), p.ldy);

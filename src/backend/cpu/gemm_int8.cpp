@@ -41,7 +41,7 @@ void PackedMatrix::pack_int8(ThreadPool& pool, const float* w, int64_t n, int64_
     thread_local Scratch scratch;
     auto* q = reinterpret_cast<int8_t*>(scratch.get(static_cast<size_t>((end - begin) * k)));
     float* scale = scales_.data() + begin;
-    quantise_weight({0, end - begin}, k, w + begin * k, q, scale, scale + n);
+    quantise_weight({0, end - begin}, k, bounds_fours(), w + begin * k, q, scale, scale + n);
     layout_.pack_columns(begin, end, q, data_.data());
   });
 }

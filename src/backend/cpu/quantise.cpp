@@ -11,6 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 namespace {
 
+constexpr float kSumOfFour = 256;  // at most, before each of them is rounded by a half or less
+
 template <class Byte>
 HWY_INLINE void store_bytes(hn::Vec<hn::Rebind<Byte, DF>> v, Byte* to, size_t n) {
   const hn::Rebind<Byte, DF> db;
@@ -35,6 +37,21 @@ HWY_INLINE VectorPair least_and_largest(const T* x, int64_t width) {
   return fold(d, width, start, at, [](VectorPair a, VectorPair b) HWY_ATTR {
     return VectorPair{hn::Min(a.first, b.first), hn::Max(a.second, b.second)};
   });
+}
+
+// The largest sum of the numbers of one sign among four, as kernels.h says of quantise_weight().
+HWY_INLINE float largest_of_fours(const float* x, int64_t width) {
+  const DF d;
+  const auto fours = [&](hn::Vec<DF> v) HWY_ATTR {
+    v = hn::Add(v, hn::SwapAdjacentBlocks(v));
+    return hn::Add(v, hn::Reverse2(d, v));
+  };
+  auto largest = hn::Zero(d);
+  for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
+    const auto v = load(d, x + i, n), zero = hn::Zero(d);
+    largest = hn::Max(largest, hn::Max(fours(hn::Max(v, zero)), fours(hn::Max(hn::Neg(v), zero))));
+  });
+  return max_of_lanes(d, largest);
 }
 
 }  // namespace
@@ -72,14 +89,15 @@ void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x,
   });
 }
 
-void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float* scale, float* sum) {
+void quantise_weight(Rows rows, int64_t width, bool fours, const float* w, int8_t* q, float* scale, float* sum) {
   const DF d;
   const hn::RebindToSigned<DF> di;
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     const float* row = w + r * width;
     int8_t* to = q + r * width;
     const VectorPair ends = least_and_largest(row, width);
-    const float largest = std::max(-hn::GetLane(hn::MinOfLanes(d, ends.first)), max_of_lanes(d, ends.second));
+    float largest = std::max(-hn::GetLane(hn::MinOfLanes(d, ends.first)), max_of_lanes(d, ends.second));
+    if (fours) largest = std::max(largest, largest_of_fours(row, width) * (127.f / kSumOfFour));
     const auto factor = hn::Set(d, largest > 0 ? 127 / largest : 0);
     auto integers = hn::Zero(di);
     for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
@@ -131,8 +149,8 @@ void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x,
   HWY_DYNAMIC_DISPATCH(quantise_rows)(t, rows, width, levels, x, q, q_stride, scales);
 }
 
-void quantise_weight(Rows rows, int64_t width, const float* w, int8_t* q, float* scale, float* sum) {
-  HWY_DYNAMIC_DISPATCH(quantise_weight)(rows, width, w, q, scale, sum);
+void quantise_weight(Rows rows, int64_t width, bool fours, const float* w, int8_t* q, float* scale, float* sum) {
+  HWY_DYNAMIC_DISPATCH(quantise_weight)(rows, width, fours, w, q, scale, sum);
 }
 
 void dequantise(DType t, int64_t count, int64_t width, const int32_t* sums, int64_t lds, const RowScale* rows,

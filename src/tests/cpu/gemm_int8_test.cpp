@@ -1,6 +1,7 @@
 // Products of bytes against float64: as exact as the bytes are, whatever the processor makes of them. Run once more by
 // ctest with ONEDNN_MAX_CPU_ISA, so that each kind of processor's code is tested.
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm_bytes.h"
 #include "base/error.h"
 #include "base/math.h"
 #include "tests/cpu/kernel_testing.h"
@@ -35,8 +36,23 @@ double at(const Array& a, int64_t row, int64_t width, int64_t column) {
   return a[static_cast<size_t>(row * width + column)];
 }
 
-// Every element is as near as the rounding of x to 127 or more steps and of w to 127 allows, and it is the same for any
-// number of threads.
+// The largest sum of numbers of one sign among the fours of a column that AVX2 adds up in 16 bits.
+template <class At>
+double largest_of_fours(int64_t k, const At& number) {
+  double largest = 0;
+  for (int64_t begin = 0; begin < k; begin += 8)
+    for (const int64_t first : {0, 2})
+      for (const double sign : {-1.0, 1.0}) {
+        double sum = 0;
+        for (const int64_t i : {first, first + 1, first + 4, first + 5})
+          if (begin + i < k) sum += std::max(0.0, sign * number(begin + i));
+        largest = std::max(largest, sum);
+      }
+  return largest;
+}
+
+// Every element is as near as the rounding of x to 127 or more steps and of w to its steps allows, and it is the same
+// for any number of threads.
 void check_near(const Product& p) {
   const auto [m, n, k] = p.size;
   INFO(name_of(p.tx) << " to " << name_of(p.ty) << " [" << m << ", " << k << "] x [" << k << ", " << n << "]"
@@ -65,7 +81,10 @@ void check_near(const Product& p) {
         largest_w = std::max(largest_w, std::fabs(w));
         sum_w += std::fabs(w);
       }
-      const double half_x = k == 0 ? 0 : (high - low) / 127 / 2, half_w = largest_w / 127 / 2;
+      double half_w = largest_w / 127 / 2;
+      if (cpu::bounds_fours())
+        half_w = std::max(half_w, largest_of_fours(k, [&](int64_t i) { return at(p.w, c, k, i); }) / 256 / 2);
+      const double half_x = k == 0 ? 0 : (high - low) / 127 / 2;
       double allowed = half_x * sum_w + half_w * sum_x + half_x * half_w * static_cast<double>(k) + 1e-5;
       if (p.bias) exact += p.b[static_cast<size_t>(c)];
       if (p.relu) exact = std::max(exact, 0.0);
@@ -154,10 +173,10 @@ TEST_CASE("products of integers that bytes hold are exact", "[gemm]") {
     if (s.k == 0) continue;
     Product p = random_product(DType::kF32, DType::kF32, s, 0);
     Random random(5);
-    // x is 0 or 255, the ends of its bytes; each column of w has a 127.
+    // x is 0 or 255, the ends of its bytes; each column of w has a 127, and others that leave its scale at one.
     for (size_t i = 0; i < p.x.size(); ++i) p.x.set(i, random.below(2) == 0 ? 0 : 255);
     for (size_t i = 0; i < p.w.size(); ++i)
-      p.w.set(i, i % static_cast<size_t>(s.k) == 0 ? 127 : static_cast<double>(random.below(255)) - 127);
+      p.w.set(i, i % static_cast<size_t>(s.k) == 0 ? 127 : static_cast<double>(random.below(87)) - 43);
     cpu::PackedMatrix packed;
     packed.pack(pool, DType::kI8, p.w.f32(), s.n, s.k, false);
     const Array result = p.run(pool, packed);
@@ -178,11 +197,15 @@ TEST_CASE("the longest sums of products of bytes are exact, longer ones are refu
   constexpr int64_t kLongest = 66311;
   std::vector<float> x(kLongest, 255), w(kLongest + 1, 127);
   x[0] = 0;  // the others are the largest byte
+  // Two of four are all that fours hold.
+  const int each = cpu::bounds_fours() ? 2 : 1;
+  for (size_t i = 0; i < w.size(); ++i)
+    if (i % static_cast<size_t>(each) != 0) w[i] = 0;
   cpu::PackedMatrix packed;
   packed.pack(pool, DType::kI8, w.data(), 1, kLongest, false);
   float y = 0;
   cpu::multiply(pool, packed, 1, DType::kF32, x.data(), DType::kF32, &y);
-  CHECK(y == Approx(255.0 * 127 * (kLongest - 1)).epsilon(1e-6));
+  CHECK(y == Approx(255.0 * 127 * ((kLongest - 1) / each)).epsilon(1e-6));
   CHECK_THROWS_AS(packed.pack(pool, DType::kI8, w.data(), 1, kLongest + 1, false), UserError);
 }
 
@@ -204,6 +227,40 @@ TEST_CASE("a row's product of bytes does not depend on other rows, nor on where 
       const int64_t end = std::min(begin + block, s.n);
       cpu::multiply_block(packed, begin, end, x, r, 1, y.data());
       CHECK(std::equal(y.begin(), y.begin() + (end - begin), all.f32() + r * s.n + begin));
+    }
+  }
+}
+
+TEST_CASE("columns of weights as bytes", "[gemm]") {
+  const Target target(GENERATE(from_range(targets())));
+  const bool fours = GENERATE(false, true);
+  const int kind = GENERATE(0, 1, 2, 3);
+  for (const int64_t width : kWidths) {
+    INFO("fours " << fours << ", kind " << kind << ", width " << width);
+    Array w(DType::kF32, random_values(static_cast<size_t>(3 * width), 1));
+    for (size_t i = 0; i < w.size(); ++i) {
+      if (kind == 1) w.set(i, 0.1);                           // of one sign
+      if (kind == 2) w.set(i, i % 2 == 0 ? -3.01 : 2.99);     // rounding matters
+      if (kind == 3) w.set(i, i % 8 == 0 ? 5 : 1e-3 * w[i]);  // nothing is bounded
+    }
+    std::vector<int8_t> q(static_cast<size_t>(3 * width));
+    std::vector<float> scale(3), sum(3);
+    cpu::quantise_weight({0, 3}, width, fours, w.f32(), q.data(), scale.data(), sum.data());
+    for (int64_t c = 0; c < 3; ++c) {
+      double largest = 0, total = 0, worst = 0;
+      for (int64_t i = 0; i < width; ++i) {
+        const int byte = q[static_cast<size_t>(c * width + i)];
+        largest = std::max(largest, std::fabs(at(w, c, width, i)));
+        total += byte;
+        worst = std::max(worst, std::fabs(at(w, c, width, i) - static_cast<double>(scale[c]) * byte));
+        CHECK(std::abs(byte) <= 127);
+      }
+      const double all = largest_of_fours(width, [&](int64_t i) { return at(w, c, width, i); });
+      CHECK(scale[c] == Approx(fours ? std::max(largest / 127, all / 256) : largest / 127).epsilon(1e-5));
+      CHECK(worst <= 0.5001 * scale[c]);
+      CHECK(sum[c] == Approx(scale[c] * total).epsilon(1e-5));
+      if (fours)
+        CHECK(largest_of_fours(width, [&](int64_t i) { return static_cast<double>(q[c * width + i]); }) <= 258);
     }
   }
 }
