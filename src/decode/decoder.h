@@ -9,7 +9,7 @@
 namespace nmt {
 
 // Translates and scores sentences, several at a time. What comes out for a sentence does not depend on the others, nor
-// on the number of threads; in f32 without AVX-512, and on devices, up to the rounding of products. The runtime may be
+// on the number of threads; on devices up to the rounding of products. The runtime may be
 // shared; whoever changes parameters says so to it, and then makes a new decoder.
 class Decoder {
  public:

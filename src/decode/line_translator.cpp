@@ -47,7 +47,7 @@ void LineLimits::declare(Options& o) {
                     "than {} KiB, is cut there, with a warning (nmt-train skips such pairs)",
                     Vocab::kLongestLine >> 10))
       .range(1, 1e6);
-  o.group("Batches (no result depends on them, but for rounding on GPUs, and without AVX-512 in f32)");
+  o.group("Batches (no result depends on them, but for rounding on GPUs)");
   o.add("mini-batch", sentences,
         fmt::format(
             "Sentences translated together; 0: as many as have {} hypotheses, {} at most, on GPUs {}, {} at most",

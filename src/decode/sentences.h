@@ -27,7 +27,7 @@ struct SearchLimits {
 using SearchDone = std::function<void(size_t index, std::vector<Hypothesis> best)>;
 
 // Sources (ids with </s>) that a search takes in their order: of all, each `step`th from `first` on. Which search
-// translates a sentence must not depend on time, as on some processors the rounding depends on its company.
+// translates a sentence must not depend on time, as on devices the rounding depends on its company.
 class SourceQueue {
  public:
   // words: how many each source's text has, where that is not its number of tokens.

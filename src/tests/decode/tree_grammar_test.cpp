@@ -9,10 +9,12 @@
 #include "model_fixture.h"
 #include "tests/catch.h"
 #include "tests/complaint.h"
+#include "tests/compute_types.h"
 #include "text/linear_tree.h"
 
 using namespace nmt;
 using nmt::testing::complaint_of;
+using nmt::testing::compute_types;
 
 namespace {
 
@@ -163,7 +165,7 @@ TEST_CASE("whatever the model gives, its translations are trees of the words") {
   TestModel first(7, kTrees->size()), second(8, kTrees->size());
   std::vector<Scorer> scorers = {first.scorer()};
   if (models == 2) scorers.push_back(second.scorer());
-  Runtime runtime(2, GENERATE(DType::kF32, DType::kBF16));
+  Runtime runtime(2, GENERATE(from_range(compute_types())));
   Decoder decoder(scorers, runtime, {.beam = beam, .max_extra = 12, .n_best = true, .trees = &grammar});
   Random random(3);
   std::vector<Ids> sources;

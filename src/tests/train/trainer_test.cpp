@@ -30,9 +30,9 @@ std::map<int64_t, double> costs(const std::string& json_log) {
 }
 
 // Options that use everything a run keeps between updates.
-TrainOptions rich_options(const TrainingFolder& folder, const std::string& precision) {
+TrainOptions rich_options(const TrainingFolder& folder, DType precision) {
   TrainOptions o = folder.options();
-  o.precision = precision;
+  o.precision = name_of(precision);
   o.optimizer_delay = 2;
   o.exponential_smoothing = 0.05;
   o.clip_norm = 0.5;
@@ -93,7 +93,7 @@ TEST_CASE("each batch draws dropout of its own, whatever updates it is of") {
 
 TEST_CASE("a run gives the same bits again, whatever the number of threads") {
   const TrainingFolder folder;
-  TrainOptions o = rich_options(folder, GENERATE("f32", "bf16"));
+  TrainOptions o = rich_options(folder, GENERATE(from_range(compute_types())));
   o.data.mini_batch = 30;
   const Tensors first = folder.fresh(o, "6u");
   CHECK(folder.fresh(o, "6u") == first);
@@ -253,7 +253,7 @@ TEST_CASE("a device that fails is named, with what it did and the last checkpoin
 
 TEST_CASE("a run that goes on is the run that never stopped, from any update") {
   const TrainingFolder folder;
-  TrainOptions o = rich_options(folder, GENERATE("f32", "bf16"));
+  TrainOptions o = rich_options(folder, GENERATE(from_range(compute_types())));
   o.skip_factor = 0.5;  // some updates are skipped
   o.disp_freq = "3u";
   o.log_json = folder / "whole.json";
