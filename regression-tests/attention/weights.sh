@@ -1,5 +1,6 @@
 # The attention weights of given and of found translations against the reference in numpy, in every precision.
 . "$NMT_ROOT/regression-tests/python.bash" numpy
+. "$NMT_ROOT/regression-tests/bf16.bash"
 tests=$NMT_ROOT/regression-tests
 reference() { "$python" "$NMT_ROOT/contrib/reference/transformer.py" "$@"; }
 make() { "$python" "$tests/decode/make_model.py" "$@"; }
@@ -42,9 +43,7 @@ decode --attention one --output /dev/null --mini-batch 2 --maxi-batch 7 --cpu-th
 compare one wanted 6e-5
 decode --attention - --output /dev/null --attention-decimals 2 > one
 compare one wanted 6e-3
-precisions="int8"
-grep -q avx512 /proc/cpuinfo && [ "${ONEDNN_MAX_CPU_ISA:-}" != AVX2 ] && precisions="int8 bf16"
-for precision in $precisions; do
+for precision in int8 $bf16; do
   "$NMT_BIN/nmt-decode" --quiet --model post.safetensors --input source --score-targets found --output scores \
     --attention one --precision $precision
   compare one wanted 6e-5 > same || echo "$precision: $(cat same)"

@@ -1,6 +1,7 @@
 # Each precision gives the same results for any batch and number of threads, with a shortlist too; all are near f32; the
 # profile's rows add up to the time that passed.
 . "$NMT_ROOT/regression-tests/python.bash" numpy
+. "$NMT_ROOT/regression-tests/bf16.bash"
 test=${NMT_DATA:-}/newstest/en-de/newstest2014.en
 [ -r "$test" ] || { echo "no $test: set NMT_DATA" >&2; exit 77; }
 set -e
@@ -12,9 +13,7 @@ head -n 300 "${test%.en}.de" > reference
   tied-embeddings-all=false tied-embeddings=false spread=1.3 seed=3
 decode() { "$NMT_BIN/nmt-decode" --model model.safetensors --input text --max-length-extra 10 "$@"; }
 
-# Without AVX-512 there are no products of bf16.
-precisions="f32 bf16 int8"
-if ! grep -q avx512 /proc/cpuinfo || [ "${ONEDNN_MAX_CPU_ISA:-}" = AVX2 ]; then precisions="f32 int8"; fi
+precisions="f32 $bf16 int8"
 for shortlist in "" "--shortlist shortlist"; do
   for precision in $precisions; do
     decode --scores --precision $precision $shortlist --mini-batch 1 --cpu-threads 1 > one 2> /dev/null
