@@ -49,7 +49,7 @@ train --cost 2>&1 | grep -c 'give that too'
 # What a batch takes is known, and it is what it took: within 5%. (A sanitizer's memory is not the program's.)
 tolerance=0.05
 if grep -q __asan_init "$NMT_BIN/nmt-train"; then tolerance=100; fi
-for precision in f32 ${bf16:-f32}; do
+for precision in f32 ${bf16:-f32}; do  # twice in any case, as expected
   "$NMT_BIN/nmt-train" --train-sets data/train.en data/train.de --vocabs vocab.spm --dim-emb 128 --transformer-heads 4 \
     --transformer-dim-ffn 512 --mini-batch 30 --cpu-threads 2 --precision $precision --dump-plan 2> /dev/null > plan.txt
   tail -n 1 plan.txt >&2

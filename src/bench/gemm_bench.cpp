@@ -118,7 +118,7 @@ void run(GemmOptions& o) {
   fmt::print("{:<38} {:>6} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9}\n", "product", "m", "n", "k", "count", "ms", "GFLOP/s",
              "nmt's");
   const std::vector<Product> products = products_of(o.model, source, o.rows, o.vocabulary, train);
-  std::vector<double> times;  // all first: nmt keeps oneDNN to one thread
+  std::vector<double> times;  // all before there are threads of nmt
   for (const Product& p : products) times.push_back(ceiling_seconds(p, o.precision, o.repetitions));
   ThreadPool pool(threads_or_all(o.threads));
   for (size_t i = 0; i < products.size(); ++i) {

@@ -35,7 +35,7 @@ class PackedMatrix {
   // Throws UserError where K is so large that sums of products of bytes overflow.
   void pack(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, bool transposed);
 
-  // Of w [n, k] both, `b` = w^T and `gradient` = w: where one pass over w can pack them, it is read from memory once.
+  // Of w [n, k] both, `b` = w^T and `gradient` = w, in one pass: w is read from memory once.
   static void pack_both(ThreadPool& pool, DType t, const float* w, int64_t n, int64_t k, PackedMatrix& b,
                         PackedMatrix& gradient);
 

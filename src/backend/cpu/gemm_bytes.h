@@ -7,13 +7,12 @@
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 
-// Products of bytes: by AVX512-VNNI, whose 16 lanes each add four products to a 32-bit sum, by AMX, or by AVX2. Sums
-// stay in registers or L1 until they are what they mean.
+// Products of bytes: by AVX512-VNNI, whose 16 lanes each add four products to a 32-bit sum, by AMX, or where there is
+// no VNNI by AVX2. Sums stay in registers or L1 until they are what they mean.
 namespace nmt::cpu {
 
 // AVX2 adds four products up in 16 bits. So that these hold them, bytes of x have 7 bits there, and those of B are
-// bounded by fours (see quantise_weight). That costs less than the eighth bit of x: the errors of x are the larger
-// ones.
+// bounded by fours (see quantise_weight), by which weights lose a part of a bit; x, which lost one, errs more.
 inline int largest_byte() { return has_vnni() ? 255 : 127; }
 inline bool bounds_fours() { return !has_vnni(); }
 

@@ -14,7 +14,7 @@
 namespace nmt::cpu {
 namespace {
 
-constexpr int kLanes = 8, kColumns = 16, kVectors = kColumns / kLanes;
+constexpr int kLanes = 8, kColumns = kGroup, kVectors = kColumns / kLanes;
 
 using Step = __m256i[kVectors];  // four bytes of each column
 

@@ -13,7 +13,7 @@
 namespace nmt::cpu {
 
 // x [m, K] as the products read it, made by the pool's threads or, without one, by the calling thread: a row's bytes
-// after the other's (of gemm_bytes.h's products bytes_of_row() each, zero from K on), and their scales [m].
+// after the other's (bytes_of_row() each, zero from K on), and their scales [m].
 void quantise_int8(ThreadPool* pool, const PackedMatrix& b, int64_t m, DType tx, const void* x,
                    UnsetVector<uint8_t>& bytes, std::vector<RowScale>& scales);
 

@@ -1,7 +1,6 @@
 #include "backend/cpu/gemm_panels.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "backend/cpu/amx.h"
@@ -266,11 +265,21 @@ void multiply_panels_of(const Product& p) {
 void multiply_panels_by_vectors(const PanelProduct& p) { multiply_steps({p, p.k / elements_of_step(p.t), 1}); }
 
 void multiply_panels_by_vectors(const TransposedPanelProduct& p) {
-  const ColumnGroups all{.columns = round_up(p.m, kLanes), .steps = groups_of_panel(p.t, p.k).steps};
   thread_local Scratch scratch;
+  PanelProduct product = product_of(p);
+  if (!has_avx512()) {
+    // As rows: a tile goes through its columns four times, which the nearest cache holds only where they are dense.
+    // Rows a power of two apart would share few sets of it.
+    const int64_t row = p.k + kLanes;
+    auto* rows = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(p.m * row) * sizeof(float)));
+    transpose(p.rows, p.m, static_cast<const float*>(p.x), p.ldx, rows, row);
+    for (int64_t r = 0; r < p.m; ++r) std::fill_n(rows + r * row + p.rows, p.k - p.rows, 0.f);
+    product.x = rows;
+    return multiply_steps({product, row, 1});
+  }
+  const ColumnGroups all{.columns = round_up(p.m, kLanes), .steps = groups_of_panel(p.t, p.k).steps};
   std::byte* columns = scratch.get(static_cast<size_t>(all.bytes()));
   group_columns(p.t, all, p.tx, p.rows, p.m, p.x, p.ldx, columns);
-  PanelProduct product = product_of(p);
   product.x = columns;
   multiply_steps({product, 1, all.columns});
 }

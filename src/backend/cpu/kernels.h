@@ -99,8 +99,7 @@ void add_f32(int64_t begin, int64_t end, const float* x, float* y);  // y += x
 // Conversions of n elements, round to nearest even.
 void convert(DType from, const void* x, DType to, void* y, int64_t n);
 
-// y[c][r] = x[r][c]: x [rows, columns] has leading dimension ldx, y ldy (elements). For processors without AVX-512,
-// which train in float32 alone: the others' products read columns as they are.
+// y[c][r] = x[r][c]: x [rows, columns] has leading dimension ldx, y ldy (elements).
 void transpose(int64_t rows, int64_t columns, const float* x, int64_t ldx, float* y, int64_t ldy);
 
 // Adam on elements [begin, end) of flat buffers; average may be null.

@@ -24,11 +24,11 @@ dnnl::stream& thread_stream() {
   return stream;
 }
 
-// A primitive, and what it depends on: sizes, strides of operands, their type.
 struct PlainProduct {
   dnnl::matmul primitive;
   dnnl::memory::desc a, b, c, scratchpad;
 };
+// What a primitive depends on.
 struct Key {
   int64_t m, n, k;
   bool transpose_a, transpose_b;

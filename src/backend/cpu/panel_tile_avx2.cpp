@@ -5,6 +5,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/panel_tile.h"
+#include "backend/cpu/panels.h"
 #include "backend/cpu/products.h"
 
 // Of 16 registers 12 are sums: 6 rows of 16 columns.
@@ -13,7 +14,7 @@
 namespace nmt::cpu {
 namespace {
 
-constexpr int kLanes = 8, kColumns = 16, kVectors = kColumns / kLanes;
+constexpr int kLanes = 8, kColumns = kGroup, kVectors = kColumns / kLanes;
 
 // What the epilogue makes of the sums of a row; `held` is what y holds, and receives them. NaN stays NaN.
 NMT_AVX2 [[gnu::always_inline]] inline void finish(Held how, __m256 floor, const float* bias,

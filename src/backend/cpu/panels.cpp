@@ -11,6 +11,8 @@
 
 namespace nmt::cpu {
 
+static_assert(kGroup == kAmxTile);
+
 int64_t panel_bytes(DType t, int64_t k) { return round_up(k * static_cast<int64_t>(size_of(t)), kLine) * kPanel; }
 
 ColumnGroups groups_of_panel(DType t, int64_t k) {
@@ -133,6 +135,7 @@ void copy_line_of_columns(const Line& line, int64_t columns, int64_t left, const
 
 void pack_rows(DType t, int64_t k, const PanelPart& part, DType tx, int64_t rows, const void* x, int64_t ldx,
                std::byte* packed) {
+  check(t != DType::kI8, "rows in panels of bytes");
   const ColumnGroups g = groups_of_panel(t, k);
   const int64_t columns = part.end_column - part.column;
   std::byte* to = packed + g.offset_of(part.column) + part.row / elements_of_step(t) * g.step_bytes();
@@ -141,7 +144,8 @@ void pack_rows(DType t, int64_t k, const PanelPart& part, DType tx, int64_t rows
 
 void pack_columns(DType t, int64_t k, int64_t begin, int64_t end, const float* w, std::byte* packed) {
   const ColumnGroups g = groups_of_panel(t, k);
-  check(has_avx512() || t == DType::kF32, "panels of {} without AVX-512", name_of(t));
+  check(t == DType::kF32 || (t == DType::kBF16 && has_avx512()), "float32 in panels of {}", name_of(t));
+  if (k == 0) return;
   const auto pack_line = has_avx512() ? pack_line_of_columns : copy_line_of_columns;
   packed += g.offset_of(begin);
   const int64_t columns = end - begin;

@@ -25,16 +25,19 @@ struct ColumnGroups {
 };
 
 // Bytes of kPanel columns of B [k, n]. Zeros fill up n to a multiple of kPanel, k to whole lines: 64 bytes of each
-// column. (products.cpp counts on these sizes for all of oneDNN's layouts in panels.)
+// column.
 int64_t panel_bytes(DType t, int64_t k);
 
 // Elements of a column in a line.
 inline int64_t line_elements(DType t) { return kLine / static_cast<int64_t>(size_of(t)); }
 
-// The groups of a panel: one where AVX-512 multiplies, else of kGroup columns: of bf16 and bytes where AMX multiplies,
-// as many as a tile has, and where AVX2 does, what its registers hold. oneDNN calls these layouts BA16a64b and BA16a16b
-// for float32, BA16a64b2a and BA16a16b2a for bf16, BA16a64b4a and BA16a16b4a for bytes.
+// Columns of a group for AVX2, whose registers hold the sums of so many, and of bf16 and bytes for AMX, whose tiles
+// have so many. A step of a group is a line.
 inline constexpr int64_t kGroup = 16;
+static_assert(kGroup * kStepBytes == kLine);
+
+// The groups of a panel: one where AVX-512 multiplies, else of kGroup columns. oneDNN calls these layouts BA16a64b and
+// BA16a16b for float32, BA16a64b2a and BA16a16b2a for bf16, BA16a64b4a and BA16a16b4a for bytes.
 ColumnGroups groups_of_panel(DType t, int64_t k);
 
 // What of B [k, n] is packed: columns from a multiple of kPanel on, rows from a multiple of line_elements() on. The

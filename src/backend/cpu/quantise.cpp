@@ -11,6 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 namespace {
 
+constexpr float kLargest = std::numeric_limits<float>::max();
 constexpr float kSumOfFour = 256;  // at most, before each of them is rounded by a half or less
 
 template <class Byte>
@@ -58,7 +59,6 @@ HWY_INLINE float largest_of_fours(const float* x, int64_t width) {
 
 void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x, uint8_t* q, int64_t q_stride,
                    RowScale* scales) {
-  constexpr float kLargest = std::numeric_limits<float>::max();
   const DF d;
   const hn::RebindToUnsigned<DF> du;
   const hn::Rebind<uint8_t, DF> bytes;
@@ -98,7 +98,7 @@ void quantise_weight(Rows rows, int64_t width, bool fours, const float* w, int8_
     const VectorPair ends = least_and_largest(row, width);
     float largest = std::max(-hn::GetLane(hn::MinOfLanes(d, ends.first)), max_of_lanes(d, ends.second));
     if (fours) largest = std::max(largest, largest_of_fours(row, width) * (127.f / kSumOfFour));
-    const auto factor = hn::Set(d, largest > 0 ? 127 / largest : 0);
+    const auto factor = hn::Set(d, largest > 0 ? std::min(127 / largest, kLargest) : 0);
     auto integers = hn::Zero(di);
     for_each(d, width, [&](int64_t i, size_t n) HWY_ATTR {
       const auto v = hn::NearestInt(hn::Mul(load(d, row + i, n), factor));
