@@ -9,8 +9,8 @@
 namespace nmt {
 
 // Translates and scores sentences, several at a time. What comes out for a sentence does not depend on the others, nor
-// on the number of threads; on devices up to the rounding of products. The runtime may be
-// shared; whoever changes parameters says so to it, and then makes a new decoder.
+// on the number of threads; on devices up to the rounding of products. The runtime may be shared; whoever changes
+// parameters says so to it, and then makes a new decoder.
 class Decoder {
  public:
   // With the same models in its memory.
