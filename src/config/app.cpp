@@ -1,11 +1,9 @@
 #include "config/app.h"
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <new>
@@ -14,20 +12,20 @@
 #include <utility>
 
 #include <CLI/CLI.hpp>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "config/process.h"
 
 namespace nmt {
 
 App& App::command(std::string name, std::string description) {
   return commands_.emplace_back(std::move(name), std::move(description));
 }
+
+namespace {
 
 // Flags as --[no-]name.
 class HelpFormat : public CLI::Formatter {
@@ -58,53 +56,32 @@ std::vector<std::string> unguarded(std::vector<std::string> values) {
   return values;
 }
 
-// Files that are opened are never standard input, output or error, although whoever began this may have closed those.
-// To read such an input or to write such an output fails; what is said to a closed standard error is lost.
-void take_standard_descriptors() {
-  constexpr std::pair<int, int> kClosed[] = {
-      {STDIN_FILENO, O_WRONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_RDWR}};
-  for (const auto& [descriptor, mode] : kClosed)  // in this order, as each is the lowest that is free
-    if (::fcntl(descriptor, F_GETFD) < 0) static_cast<void>(::open("/dev/null", mode));
-}
-
-const char* program = "";  // its name
-std::terminate_handler usual_terminate = nullptr;
-
-// Ends the program as it would have ended, with nothing half written left behind but what is meant to be.
-void on_end(int signal) {
-  leave_no_temporaries();
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-}
-
-// Where nothing may be allocated any more.
-void report_at_once(std::string_view what) {
-  for (const std::string_view part :
-       {std::string_view(program), std::string_view(": error: "), what, std::string_view("\n")})
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, part.data(), part.size());
-}
-
-// A file that is mapped was cut short, and its pages are gone.
-void on_lost_pages(int signal) {
-  report_at_once("a file was cut short while it was read; replace models by renaming new ones over them");
-  on_end(signal);
-}
-
-// A library's thread that lacks memory has nobody to say it to.
-[[noreturn]] void on_terminate() {
-  static std::atomic_flag begun;
-  while (begun.test_and_set()) ::pause();  // another one ends the program
-  leave_no_temporaries();
+// The exit code for the exception that is being handled, once what it says is reported.
+int code_of_exception(const std::function<void(std::string)>& report) {
   try {
-    if (const auto error = std::current_exception()) std::rethrow_exception(error);
-  } catch (const std::bad_alloc&) {
-    report_at_once("out of memory");
-    ::_exit(2);
-  } catch (...) {
+    throw;
+  } catch (const Exit& exit) {
+    return exit.code;
+  } catch (const UserError& error) {
+    report(error.what());
+    return 2;
+  } catch (const OutOfMemory& error) {
+    report(error.what());
+    return 2;
+  } catch (const std::system_error& error) {
+    // A class of its own: that of a file, say, derives from it.
+    const bool no_thread =
+        typeid(error) == typeid(std::system_error) && error.code() == std::errc::resource_unavailable_try_again;
+    report(no_thread ? "cannot start a thread: there is too little memory, or too many threads run already"
+                     : error.what());
+    return no_thread ? 2 : 1;
+  } catch (const std::exception& error) {
+    report(error.what());
+    return 1;
   }
-  usual_terminate();
-  std::abort();
 }
+
+}  // namespace
 
 // The bridge from declared options to CLI11.
 class CommandLine {
@@ -213,11 +190,6 @@ class CommandLine {
   bool dump_ = false;
 };
 
-void take_signals(std::initializer_list<int> signals, void (*handler)(int)) {
-  for (const int signal : signals)
-    if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
-}
-
 int App::main(int argc, char** argv) {
   const auto report = [&](std::string what) {
     std::ranges::replace(what, '\n', ' ');  // one line, whatever was typed
@@ -225,13 +197,7 @@ int App::main(int argc, char** argv) {
     what = printable(what, log::kLongest);
     std::fputs(fmt::format("{}: error: {}\n", name_, what).c_str(), stderr);  // where there is somebody to read it
   };
-  take_standard_descriptors();
-  take_signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM}, on_end);
-  take_signals({SIGBUS}, on_lost_pages);
-  static auto* const kept = new std::string;  // for as long as anything runs
-  program = (*kept = name_).c_str();
-  if (const auto before = std::set_terminate(on_terminate); before != on_terminate) usual_terminate = before;
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
+  prepare_process(name_);
   CLI::App cli(description_, name_);
   cli.formatter(std::make_shared<HelpFormat>());
   cli.get_formatter()->column_width(34);
@@ -264,24 +230,8 @@ int App::main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     report(fmt::format("{} (see --help)", error.what()));
     return 2;
-  } catch (const Exit& exit) {
-    return exit.code;
-  } catch (const UserError& error) {
-    report(error.what());
-    return 2;
-  } catch (const OutOfMemory& error) {
-    report(error.what());
-    return 2;
-  } catch (const std::system_error& error) {
-    // A class of its own: that of a file, say, derives from it.
-    const bool no_thread =
-        typeid(error) == typeid(std::system_error) && error.code() == std::errc::resource_unavailable_try_again;
-    report(no_thread ? "cannot start a thread: there is too little memory, or too many threads run already"
-                     : error.what());
-    return no_thread ? 2 : 1;
-  } catch (const std::exception& error) {
-    report(error.what());
-    return 1;
+  } catch (...) {
+    return code_of_exception(report);
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <list>
 #include <string>
 
@@ -25,8 +24,8 @@ class App {
   void prepare(std::function<void()> fill) { prepare_ = std::move(fill); }
 
   // Parses, runs the chosen body. Exit codes: 0 done; 2 UserError, wrong usage or too little memory; 1 any other
-  // exception; each with one line `NAME: error: what`. A body that ends by a signal throws Exit. A mapped file that
-  // somebody cuts short ends the program by SIGBUS, after a line that says so.
+  // exception; each with one line `NAME: error: what`. A body that ends by a signal throws Exit. What else ends the
+  // program: process.h.
   int main(int argc, char** argv);
 
  private:
@@ -36,9 +35,6 @@ class App {
   std::list<App> commands_;
   std::function<void()> body_, prepare_;
 };
-
-// Handles these signals, but for those that whoever began the program ignores: they stay so.
-void take_signals(std::initializer_list<int> signals, void (*handler)(int));
 
 // Thrown by a body that ends with an exit code of its own (stopped by a signal after saving).
 struct Exit {

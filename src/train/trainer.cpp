@@ -15,6 +15,7 @@
 #include "base/progress.h"
 #include "base/version.h"
 #include "config/app.h"
+#include "config/process.h"
 #include "config/threads.h"
 
 namespace nmt {
