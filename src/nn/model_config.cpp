@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "backend/cuda/kernels.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "io/model_file.h"
+#include "tensor/arguments.h"
 
 namespace nmt {
 namespace {
@@ -116,8 +116,8 @@ void ModelConfig::validate() const {
 }
 
 void ModelConfig::validate_for_devices() const {
-  require(dim_emb <= cuda::kWidestLayerNorm, "--dim-emb {}: devices compute up to {}; give --devices cpu", dim_emb,
-          cuda::kWidestLayerNorm);
+  require(dim_emb <= kWidestLayerNormOfDevices, "--dim-emb {}: devices compute up to {}; give --devices cpu", dim_emb,
+          kWidestLayerNormOfDevices);
   require(attention != "additive", "--transformer-attention additive is computed on the CPU only: give --devices cpu");
   for (const auto& [option, kind] : {std::pair("--transformer-encoder-layer", &encoder_layer),
                                      std::pair("--transformer-decoder-layer", &decoder_layer)})

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/additive_attention.h"
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "backend/cpu/kernels.h"
 #include "graph/graph.h"
 #include "ops/heads.h"
+#include "tensor/arguments.h"
 
 // Additive attention (Bahdanau et al. 2015; "Attention Is All You Need", section 3.2.1) over packed sentences.
 namespace nmt {

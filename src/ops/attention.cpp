@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
 #include "graph/runtime.h"
 #include "ops/cache.h"

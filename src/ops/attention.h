@@ -1,8 +1,8 @@
 #pragma once
 
-#include "backend/cpu/kernels.h"
 #include "graph/graph.h"
 #include "ops/heads.h"
+#include "tensor/arguments.h"
 
 // Attention over packed sentences, as equation 1 of "Attention Is All You Need" writes it, and as one fused op.
 namespace nmt {

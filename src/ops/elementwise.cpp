@@ -1,5 +1,6 @@
 #include "ops/elementwise.h"
 
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"

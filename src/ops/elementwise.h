@@ -1,7 +1,7 @@
 #pragma once
 
-#include "backend/cpu/kernels.h"
 #include "graph/graph.h"
+#include "tensor/arguments.h"
 
 namespace nmt {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
 #include "graph/runtime.h"
 #include "ops/elementwise.h"

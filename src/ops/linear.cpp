@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/kernels.h"
 #include "base/error.h"
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"

@@ -85,4 +85,7 @@ struct AttentionOverCache {
   int64_t q_stride, k_stride, v_stride, out_stride;
 };
 
+// The widest rows whose layer norms devices compute, in columns.
+inline constexpr int kWidestLayerNormOfDevices = 4096;
+
 }  // namespace nmt

@@ -46,7 +46,7 @@ void scatter_rows(Stream s, int64_t rows, int64_t bytes, const void* x, int64_t 
 void softmax(Stream s, DType t, bool log, int64_t rows, int64_t width, const void* x, void* y);
 void softmax_backward(Stream s, DType t, bool log, int64_t rows, int64_t width, const void* y, const void* dy,
                       void* dx);
-inline constexpr int kWidestLayerNorm = 4096;  // columns, however they are aligned
+// Layer norms are of kWidestLayerNormOfDevices columns at most, however they are aligned.
 void add_dropout_layer_norm(Stream s, DType t, int64_t rows, int64_t width, const void* x, const void* y,
                             const Dropout& d, const float* scale, const float* bias, float eps, void* sum, void* out,
                             float* stats);

@@ -20,7 +20,7 @@ constexpr int kGroups = N == 1 ? 8 : 2;
 template <int N>
 Team team_of(int64_t width) {
   constexpr int kElements = kGroups<N> * N;
-  static_assert(kElements * kThreads >= kWidestLayerNorm);
+  static_assert(kElements * kThreads >= kWidestLayerNormOfDevices);
   if (width > kElements * kThreads) throw std::logic_error("layer norm of rows of " + std::to_string(width));
   return {width, kElements, kThreads};
 }

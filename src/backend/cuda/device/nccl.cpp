@@ -1,12 +1,11 @@
-#include <mutex>
-#include <thread>
-
 #include "backend/cuda/communicator.h"
 #include "backend/cuda/unsuitable_device.h"
 #include "base/error.h"
 
 #ifdef NMT_HAVE_NCCL
 #include <cstdlib>
+#include <mutex>
+#include <thread>
 
 #include <fmt/format.h>
 #include <nccl.h>
