@@ -332,8 +332,9 @@ void delinearise_trees(const DelineariseOptions& options) {
     if (!more) break;
     bool repaired = false;
     const auto tree = delinearise(tokens, split_words(sentence), [&](size_t offset, const std::string& what) {
-      require(options.repair, "{}:{}:{}: {} (--repair makes a tree of such lines, too)", input.name(),
-              input.line_number(), column_of(tokens, offset), what);
+      if (!options.repair)
+        user_error("{}:{}:{}: {} (--repair makes a tree of such lines, too)", input.name(), input.line_number(),
+                   column_of(tokens, offset), what);
       repaired = true;
     });
     malformed += repaired ? 1 : 0;

@@ -35,9 +35,17 @@ bool is_valid_utf8(std::string_view text) {
   return true;
 }
 
+std::string_view first_bytes(std::string_view text, size_t longest) {
+  constexpr size_t kLongestCharacter = 4;
+  if (text.size() <= longest) return text;
+  for (size_t end = longest; end > 0 && longest - end < kLongestCharacter; --end)
+    if (begins_character(text[end])) return text.substr(0, end);
+  return text.substr(0, longest);
+}
+
 std::string printable(std::string_view text, size_t longest) {
   std::string result;
-  for (const char32_t c : to_utf32(text.substr(0, longest))) {
+  for (const char32_t c : to_utf32(first_bytes(text, longest))) {
     if (c < 0x20 || (c >= 0x7f && c < 0xa0))
       result += fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
     else

@@ -12,6 +12,9 @@ bool is_valid_utf8(std::string_view text);
 // Whether a byte of UTF-8 is a character's first.
 inline bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
+// The start of a text, of so many bytes at most, that cuts no character in two.
+std::string_view first_bytes(std::string_view text, size_t longest);
+
 // Each maximal malformed part becomes U+FFFD (Unicode standard, section 3.9); valid text is returned unchanged.
 std::string repair_utf8(std::string_view text);
 

@@ -39,9 +39,7 @@ std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::str
 
 Vocab::LineIds Vocab::encode_line(std::string_view line) const {
   if (line.size() <= kLongestLine) return {encode(line), true};
-  size_t end = kLongestLine;
-  while (end > 0 && !begins_character(line[end])) --end;
-  return {encode(line.substr(0, end)), false};
+  return {encode(first_bytes(line, kLongestLine)), false};
 }
 
 void Vocab::check_id(int64_t id) const {

@@ -447,6 +447,7 @@ TEST_CASE("what a message shows of unknown text is one short line") {
   CHECK(printable("\xff") == "\uFFFD");
   CHECK(printable("abcdef", 6) == "abcdef");
   CHECK(printable("abcdefg", 6) == "abcdef...");
+  CHECK(printable("d\u00e9j\u00e0 vu", 5) == "d\u00e9j...");
 }
 
 TEST_CASE("standard input is one under all its names") {
