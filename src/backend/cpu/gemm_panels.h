@@ -8,8 +8,8 @@
 #include "tensor/dtype.h"
 
 // Products of float32 by AVX2, and of float32 and bf16 by AVX-512 or AMX. They fetch ahead what the processor does not
-// foresee, cost nothing to begin, and read x by columns as well as by rows, so that gradients of weights need no
-// transposed copy of it (with AMX one of a block, in L2).
+// foresee, cost nothing to begin, and read x by columns, for gradients of weights, as well as by rows: what a task has
+// of it is copied, by AVX2 transposed, by AVX-512 in groups of columns, by AMX block by block, in L2.
 namespace nmt::cpu {
 
 // Whether elements of bf16 become float32 to be multiplied: not by AMX, but by AVX-512 alone, and where the

@@ -63,7 +63,7 @@ std::shared_ptr<const PlainProduct> make(const Key& key) {
   return product;
 }
 
-// Primitives are made once, and those asked for last are kept: sizes are those of sentences, of which a long run sees
+// Primitives are made once, and forgotten when there are many: sizes are those of sentences, of which a long run sees
 // ever new ones. oneDNN's own cache is slower to ask.
 std::shared_ptr<const PlainProduct> product_of(const Key& key) {
   constexpr size_t kMost = 256;

@@ -18,8 +18,8 @@ struct Tile {
   const std::byte* b;
   int64_t group_bytes;           // from one of the panel's groups of columns to the next
   bool first_steps, last_steps;  // whether the sums begin with zeros, and end in y; else in `sums`
-  float* sums;                   // [rows, kPanel]
-  int64_t columns;               // of y, kPanel or fewer; there may be more
+  float* sums;                   // [rows, kPanel]; null where these are all steps
+  int64_t columns;               // of y, 1 to kPanel
   DType ty;
   void* y;
   int64_t ldy;

@@ -56,14 +56,13 @@ NMT_AVX2 [[gnu::always_inline]] inline void finish(const Tile& t, int64_t first,
 template <int R>
 NMT_AVX2 void multiply_tile(const Tile& t) {
   const int64_t row = t.row_bytes;
-  for (int64_t first = 0; first < std::min(kPanel, t.columns); first += kColumns) {
-    float* const kept = t.sums + first;
+  for (int64_t first = 0; first < t.columns; first += kColumns) {
     __m256 sums[R][kVectors];
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v)
-        sums[r][v] = t.first_steps ? _mm256_setzero_ps() : _mm256_loadu_ps(kept + r * kPanel + v * kLanes);
+        sums[r][v] = t.first_steps ? _mm256_setzero_ps() : _mm256_loadu_ps(t.sums + r * kPanel + first + v * kLanes);
     const std::byte *x = t.x, *b = t.b + first / kColumns * t.group_bytes;
     for (int64_t i = t.steps; i > 0; --i, x += t.step_bytes, b += kLine) {
       const __m256 low = _mm256_load_ps(reinterpret_cast<const float*>(b)),
@@ -82,7 +81,7 @@ NMT_AVX2 void multiply_tile(const Tile& t) {
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) _mm256_storeu_ps(kept + r * kPanel + v * kLanes, sums[r][v]);
+      for (int v = 0; v < kVectors; ++v) _mm256_storeu_ps(t.sums + r * kPanel + first + v * kLanes, sums[r][v]);
   }
 }
 

@@ -46,11 +46,13 @@ struct PanelPart {
   int64_t column, end_column, row, end_row;
 };
 
-// Packs x, row-major with the row stride ldx, as such a part of dtype t; below its rows are zeros. tx is kF32 or kBF16.
+// Packs x, row-major with the row stride ldx, as such a part of dtype t; below its rows are zeros. t and tx are kF32 or
+// kBF16, without AVX-512 both kF32.
 void pack_rows(DType t, int64_t k, const PanelPart& part, DType tx, int64_t rows, const void* x, int64_t ldx,
                std::byte* packed);
 
-// Packs columns [begin, end), each of which is a row of w [end - begin, k] float32.
+// Packs columns [begin, end), from a multiple of kPanel on, each of which is a row of w [end - begin, k] float32. t is
+// kF32 or, with AVX-512, kBF16.
 void pack_columns(DType t, int64_t k, int64_t begin, int64_t end, const float* w, std::byte* packed);
 
 // The columns of x [rows, columns] as one group of dtype t, whose columns are a multiple of 16; the others are zeros,

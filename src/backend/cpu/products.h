@@ -50,8 +50,8 @@ class PackedLayout {
   int64_t n_ = 0, k_ = 0;
 };
 
-// c [m, n] = a [m, k] * b [k, n], plain row-major matrices of dtype t (transposed: stored as [k, m], [n, k]). For small
-// or rare products: oneDNN's.
+// c [m, n] = a [m, k] * b [k, n], plain row-major matrices of dtype t, kF32 or kBF16 (transposed: stored as [k, m],
+// [n, k]). For small or rare products: oneDNN's.
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,
                     const void* b, void* c);
 
