@@ -62,8 +62,8 @@ TEST_CASE("a device finds the host's translations") {
   const auto device = test_device();
   if (device == nullptr) return;
   // A beam of 8: there are fewer tokens than it has candidates.
-  const auto [beam, at_a_time] = GENERATE(table<int, int64_t>({{1, kFew}, {4, kFew}, {8, kFew}, {3, 100}}));
-  const auto [forbidden, sampling] = GENERATE(table<int32_t, int>({{-1, 0}, {3, 5}}));
+  const auto [beam, at_a_time, forbidden, sampling] = GENERATE(table<int, int64_t, int32_t, int>(
+      {{1, kFew, -1, 0}, {1, kFew, 3, 5}, {4, kFew, -1, 0}, {8, kFew, 3, 0}, {3, 100, 3, 5}}));
   const SearchOptions options{
       .beam = beam, .max_extra = 4, .n_best = true, .forbidden = forbidden, .sampling = sampling};
   TestModel here(5), there(5, 12, device);
