@@ -24,7 +24,13 @@ using namespace avx512;
 constexpr int64_t kFewestRowsByAmx = 7;
 
 NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
-NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) { _mm256_mask_storeu_epi16(p, lanes, to_bf16(v)); }
+// Below the least normal number they are zero, as processors round them to bf16: rows that tiles multiply have the
+// same.
+NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) {
+  constexpr int kSubnormal = 0x20;
+  const __m512 rounded = _mm512_mask_and_ps(v, _mm512_fpclass_ps_mask(v, kSubnormal), v, _mm512_set1_ps(-0.0f));
+  _mm256_mask_storeu_epi16(p, lanes, to_bf16(rounded));
+}
 
 // sums [R, 64] of R rows of x, of so many times four bytes, and a panel of columns.
 template <int R>
@@ -78,7 +84,7 @@ NMT_VNNI void finish(const ByteProduct& p, const int32_t* sums, int64_t row, int
 }
 
 // The same of a tile of sums [kAmxRows, kAmxColumns], some rows beside each line of the next product. To bf16 the
-// processor rounds them (as RoundedBf16 in simd-inl.h): below the least normal number they are zero, unlike above.
+// processor rounds them (as RoundedBf16 in simd-inl.h).
 template <class Y>
 struct FinishTile {
   const ByteProduct& p;

@@ -167,6 +167,25 @@ TEST_CASE("a row of numbers too small for their step's inverse has products of a
   for (size_t i = 0; i < result.size(); ++i) CHECK(std::fabs(result[i]) < 1e-34);
 }
 
+TEST_CASE("a row has the same products of bytes whatever rows stand beside it, subnormal ones, too", "[gemm]") {
+  ThreadPool pool(1);
+  constexpr int64_t kRows = 40, kColumns = 70, kWidth = 150;
+  for (const DType t : {DType::kF32, DType::kBF16}) {
+    Product p = random_product(t, t, {kRows, kColumns, kWidth}, 1);
+    for (size_t i = 0; i < p.x.size(); i += 3) p.x.set(i, 0);
+    for (size_t i = 0; i < static_cast<size_t>(kWidth); ++i) p.x.set(i, 0);  // the first row's products are the biases
+    for (size_t c = 0; c < p.b.size(); ++c) p.b.set(c, (c % 2 == 0 ? 1e-39 : -1e-39) * static_cast<double>(c));
+    cpu::PackedMatrix packed;
+    packed.pack(pool, DType::kI8, p.w.f32(), kColumns, kWidth, false);
+    const Array all = p.run(pool, packed);
+    for (const int64_t m : {1, 6, 7, 39}) {
+      p.size.m = m;
+      const Array some = p.run(pool, packed);
+      CHECK(std::memcmp(some.data(), all.data(), static_cast<size_t>(m * kColumns) * size_of(t)) == 0);
+    }
+  }
+}
+
 TEST_CASE("products of integers that bytes hold are exact", "[gemm]") {
   ThreadPool pool(2);
   for (const Size& s : kSizes) {
