@@ -270,7 +270,7 @@ void multiply_panels_by_vectors(const TransposedPanelProduct& p) {
   if (!has_avx512()) {
     // As rows: a tile goes through its columns four times, which the nearest cache holds only where they are dense.
     // Rows a power of two apart would share few sets of it.
-    const int64_t row = p.k + kLine / static_cast<int64_t>(sizeof(float));
+    const int64_t row = p.k + line_elements(DType::kF32);
     auto* rows = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(p.m * row) * sizeof(float)));
     transpose(p.rows, p.m, static_cast<const float*>(p.x), p.ldx, rows, row);
     for (int64_t r = 0; r < p.m; ++r) std::fill_n(rows + r * row + p.rows, p.k - p.rows, 0.f);
