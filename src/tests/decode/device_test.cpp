@@ -62,8 +62,8 @@ TEST_CASE("a device finds the host's translations") {
   const auto device = test_device();
   if (device == nullptr) return;
   // A beam of 8: there are fewer tokens than it has candidates.
-  const auto [beam, at_a_time, forbidden, sampling] = GENERATE(table<int, int64_t, int32_t, int>(
-      {{1, kFew, -1, 0}, {1, kFew, 3, 5}, {4, kFew, -1, 0}, {8, kFew, 3, 0}, {3, 100, 3, 5}}));
+  const auto [beam, at_a_time] = GENERATE(table<int, int64_t>({{1, kFew}, {4, kFew}, {8, kFew}, {3, 100}}));
+  const auto [forbidden, sampling] = GENERATE(table<int32_t, int>({{-1, 0}, {3, 5}}));
   const SearchOptions options{
       .beam = beam, .max_extra = 4, .n_best = true, .forbidden = forbidden, .sampling = sampling};
   TestModel here(5), there(5, 12, device);
@@ -203,8 +203,9 @@ TEST_CASE("a device keeps to a shortlist as the host does") {
   TestModel here(13), there(13, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
   const Shortlist shortlist = two_words_each();
-  const auto [at_a_time, forbidden, shortest] =
-      GENERATE(table<int64_t, int32_t, int>({{8, -1, 0}, {8, 5, 4}, {100, 5, 0}, {100, -1, 4}}));
+  const int64_t at_a_time = GENERATE(8, 100);
+  const int32_t forbidden = GENERATE(-1, 5);
+  const int shortest = GENERATE(0, 4);
   const auto sources = random_sources(33, 5);
   const SearchOptions options{.beam = 3, .max_extra = 6, .shortest = shortest, .n_best = true, .forbidden = forbidden};
   check_same(translate(on_device, device, options, sources, &shortlist, at_a_time),
