@@ -39,6 +39,12 @@ for end in 4u 8u; do
 done
 echo "updates in the log of two runs: $(sed -n 's/.*Up\. \([0-9]*\) : Sen.*/\1/p' twice.log | tr '\n' ' ')"
 
+# What ends a training is the end of its logs, too.
+"$NMT_BIN/nmt-train" $run --seed 2 --model twice.safetensors --log end.log --log-json end.json 2> end.txt || echo "exit code $?"
+tail -n 1 end.txt
+tail -n 1 end.log | cut -c 23-
+cut -d , -f 1,3,6- end.json
+
 # A line that a full disk cut off stays by itself.
 printf '{"cut off' > cut.json
 "$NMT_BIN/nmt-train" $run --after 2u --disp-freq 1u --model cut.safetensors --log-json cut.json 2> /dev/null

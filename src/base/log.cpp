@@ -1,6 +1,10 @@
 #include "base/log.h"
 
+#include <exception>
 #include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
 
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -52,6 +56,15 @@ void copy_to_file(const std::string& path) try {
   logger().sinks().push_back(std::move(sink));
 } catch (const spdlog::spdlog_ex& error) {
   user_error("cannot write the log file {}: {}", path, error.what());
+}
+
+void error_to_file(std::string_view message) noexcept try {
+  const std::string text = "error: " + printable(message, kLongest);
+  for (const auto& sink : std::span(logger().sinks()).subspan(1)) {
+    sink->log({logger().name(), spdlog::level::err, text});
+    sink->flush();
+  }
+} catch (const std::exception&) {  // the program's exit code tells that it failed
 }
 
 }  // namespace nmt::log

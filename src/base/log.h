@@ -18,6 +18,8 @@ void write(Level level, std::string_view text);
 void set_quiet(bool quiet);  // only warnings to stderr
 // Appends every line to this file, too; UserError where it cannot be opened.
 void copy_to_file(const std::string& path);
+// An error, which the program itself says on stderr: to that file alone. Throws nothing: it may be about the file.
+void error_to_file(std::string_view text) noexcept;
 
 template <class... Args>
 void info(fmt::format_string<Args...> format, Args&&... args) {

@@ -196,6 +196,7 @@ int App::main(int argc, char** argv) {
     std::erase(what, kGuard);
     what = printable(what, log::kLongest);
     std::fputs(fmt::format("{}: error: {}\n", name_, what).c_str(), stderr);  // where there is somebody to read it
+    log::error_to_file(what);
   };
   prepare_process(name_);
   CLI::App cli(description_, name_);

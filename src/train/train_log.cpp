@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -102,6 +103,13 @@ void TrainLog::event(const TrainingProgress& p, const std::string& kind, const s
   auto line = object(kind.c_str(), p);
   line["text"] = text;
   json(text_of(line));
+}
+
+void TrainLog::error(const TrainingProgress& p, const std::string& text) noexcept try {
+  auto line = object("error", p);
+  line["text"] = text;
+  json(text_of(line));
+} catch (const std::exception&) {  // the program's exit code tells that it failed
 }
 
 void TrainLog::bar(const TrainingProgress& p, double done) {

@@ -10,7 +10,7 @@
 namespace nmt {
 
 // Lines of training's log: text as log readers of Marian know it, and JSON for machines, one object a line with "kind"
-// (update, validation, epoch, save, loss-scale or warning), "epoch", "update", "sentences" and "tokens" first.
+// (update, validation, error, or that of an event), "epoch", "update", "sentences" and "tokens" first.
 class TrainLog {
  public:
   // json_path empty: text only; quiet: no progress bar. Throws UserError where the file cannot be opened; every line
@@ -31,8 +31,11 @@ class TrainLog {
   void update(const TrainingProgress& progress, const Line& line);
   // stalled: validations since the best one, 0 for a new best.
   void validation(const TrainingProgress& progress, const std::string& metric, double value, int64_t stalled);
-  // kind: "epoch", "save", "loss-scale" or "warning"; a warning is one in the text log, too.
+  // kind: "resume", "epoch", "save", "loss-scale", "early-stopping", "stop" (by a signal), "finish" or "warning"; a
+  // warning is one in the text log, too.
   void event(const TrainingProgress& progress, const std::string& kind, const std::string& text);
+  // What ends the training, in JSON alone: the program says it itself. Throws nothing: it may be about this log.
+  void error(const TrainingProgress& progress, const std::string& text) noexcept;
 
   // A progress bar on a terminal. done: the share of the training, negative where it has no end.
   void bar(const TrainingProgress& progress, double done);

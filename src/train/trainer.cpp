@@ -15,8 +15,8 @@
 #include "base/progress.h"
 #include "base/version.h"
 #include "config/app.h"
+#include "config/computing.h"
 #include "config/process.h"
-#include "config/threads.h"
 
 namespace nmt {
 namespace {
@@ -74,13 +74,15 @@ void Trainer::resume(const std::string& checkpoint) try {
       checkpoint);
   require(state_.depth_scaling < 0 || (state_.depth_scaling != 0) == options_.depth_scaling,
           "{} was made {} --transformer-depth-scaling", checkpoint, state_.depth_scaling != 0 ? "with" : "without");
-  log::info("resumed from {} at update {}{}", checkpoint, state_.progress.updates,
-            setup_.pretrained == nullptr
-                ? ""
-                : "; --pretrained-model is what a training begins with, not what it goes on from");
+  log_.event(state_.progress, "resume",
+             fmt::format("resumed from {} at update {}{}", checkpoint, state_.progress.updates,
+                         setup_.pretrained == nullptr
+                             ? ""
+                             : "; --pretrained-model is what a training begins with, not what it goes on from"));
   if (state_.batching != options_.data.batching()) {
-    log::warn("{} was made with other options of batches: epoch {} begins again", checkpoint,
-              state_.position.epoch + 1);
+    log_.event(state_.progress, "warning",
+               fmt::format("{} was made with other options of batches: epoch {} begins again", checkpoint,
+                           state_.position.epoch + 1));
     state_.position = {.epoch = state_.position.epoch};
     state_.epoch = {};
     state_.batching = options_.data.batching();
@@ -100,8 +102,10 @@ void Trainer::forget_other_validations(const std::string& checkpoint) {
     if (state_.best.erase(metric) + state_.stalled.erase(metric) > 0) names += (names.empty() ? "" : ", ") + metric;
   }
   if (!names.empty())
-    log::warn("{} was validated on another text or with another search: which model is best by {} is found anew",
-              checkpoint, names);
+    log_.event(
+        state_.progress, "warning",
+        fmt::format("{} was validated on another text or with another search: which model is best by {} is found anew",
+                    checkpoint, names));
 }
 
 void Trainer::begin() {
@@ -351,7 +355,7 @@ std::string Trainer::last_checkpoint() const {
   return fmt::format("the last good checkpoint is {}, of update {}", files_.state(), saved_at_);
 }
 
-void Trainer::run() {
+void Trainer::run() try {
   stop_signal = 0;
   // Can be written: known now, not after hours.
   for (const auto& path : {files_.state(), options_.model_path}) AtomicFile{path};
@@ -386,6 +390,9 @@ void Trainer::run() {
     fail("{}; {}", error.what(), last_checkpoint());
   }
   if (options_.profile) fmt::print("{}", replicas_.first().profile_table());
+} catch (const std::exception& error) {
+  log_.error(state_.progress, error.what());
+  throw;
 }
 
 bool Trainer::do_what_is_due(bool saves, bool ends) {
@@ -401,15 +408,18 @@ bool Trainer::do_what_is_due(bool saves, bool ends) {
   const bool numbered = !saves_by_epoch() || put_off || state_.progress.epoch_ended;
   state_.save_due = due && !sound_ && !ends;
   if (!sound_ && saved_at_ >= 0) {  // what broke down is not to take the place of what is good
-    if (ends || stops) log::warn("the last loss is no number, and is not saved: {}", last_checkpoint());
+    if (ends || stops)
+      log_.event(state_.progress, "warning",
+                 fmt::format("the last loss is no number, and is not saved: {}", last_checkpoint()));
   } else if (ends || (due && sound_)) {
     save(numbered);
   } else if (stops || found_best) {  // a best model that no checkpoint knows of could be replaced by a worse one
     save(false);
   }
   if (!stops) return ends;
-  log::info("stopped by signal {} at update {}; run again{} to go on", stop_signal.load(), state_.progress.updates,
-            options_.restart ? " without --restart" : "");
+  log_.event(state_.progress, "stop",
+             fmt::format("stopped by signal {} at update {}; run again{} to go on", stop_signal.load(),
+                         state_.progress.updates, options_.restart ? " without --restart" : ""));
   if (options_.profile) fmt::print("{}", replicas_.first().profile_table());
   throw Exit{128 + stop_signal};
 }
@@ -463,10 +473,12 @@ void Trainer::train() {
     ends = do_what_is_due(saves, ends);
   }
   if (stalled())
-    log::info("early stopping: {} was not better in {} validations", options_.valid_metrics.front(),
-              state_.stalled.at(options_.valid_metrics.front()));
-  log::info("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
-            state_.progress.epochs, with_commas(state_.progress.tokens));
+    log_.event(state_.progress, "early-stopping",
+               fmt::format("early stopping: {} was not better in {} validations", options_.valid_metrics.front(),
+                           state_.stalled.at(options_.valid_metrics.front())));
+  log_.event(state_.progress, "finish",
+             fmt::format("finished after {} updates, {} epochs, {} target tokens", with_commas(state_.progress.updates),
+                         state_.progress.epochs, with_commas(state_.progress.tokens)));
   if (!replicas_.on_host()) log::info("memory: {} MB of a device's for tensors at most", replicas_.peak() >> 20);
 }
 
