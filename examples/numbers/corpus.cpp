@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/line_reader.h"
 
 namespace nmt::numbers {
 namespace {

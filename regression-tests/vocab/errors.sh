@@ -76,6 +76,9 @@ for bytes in 0 1; do
 done
 printf '\x28\xb5' > cut.zst
 try encode --vocab v.spm --input cut.zst
+printf '\x28\xb5\x2f\xfd\x00\xa0\x01\x00\x00' > long.zst  # zstd --long=30
+try encode --vocab v.spm --input long.zst
+try encode --vocab - --input text
 printf '1 29\n1 30\n' > ids
 try decode --vocab v.spm --ids --input ids
 printf '1 two\n' > ids

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "config/app.h"
+#include "config/option_files.h"
 #include "io/average.h"
 #include "io/training_files.h"
 

@@ -6,10 +6,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/line_reader.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "config/app.h"
-#include "config/threads.h"
+#include "config/computing.h"
+#include "config/option_files.h"
 #include "decode/attention_output.h"
 #include "decode/line_translator.h"
 #include "decode/models.h"
@@ -97,8 +99,6 @@ struct DecodeOptions {
       require(weight > 0 && weight < 1e30, "--weights: {} is not a positive number below 1e30", weight);
     require(shortlist.empty() || ensemble.empty(), "--shortlist is for one model, not for an --ensemble");
     require(shortlist.empty() || score_targets.empty(), "--score-targets uses no --shortlist: leave it out");
-    require(search.normalize == 0 || search.alpha == SearchOptions().alpha,
-            "--normalize replaces the penalty of --alpha: give one of them");
     require(score_targets.empty() || !(search.n_best || scores),
             "--score-targets excludes --n-best and --scores: it writes scores alone");
     require(score_targets.empty() ||
@@ -106,7 +106,7 @@ struct DecodeOptions {
                  search.shortest == SearchOptions().shortest && search.sampling == 0 && !forbid_unk),
             "--score-targets searches nothing: leave out --beam-size, --max-length-extra, --min-length, --sampling and "
             "--forbid-unk");
-    require(search.sampling > 0 || search.seed == SearchOptions().seed, "--seed is of --sampling: leave it out");
+    search.validate();
     require(!(search.n_best && scores), "--n-best has scores already; leave out --scores");
     require(!attention.wanted() || ensemble.empty(),
             "--attention and --alignment show the heads of one model: give --model FILE, not --ensemble");
@@ -127,13 +127,9 @@ struct DecodeOptions {
   // and what then does nothing.
   void settle(Options& declared, bool parsers, const std::string& models) {
     const auto given = [&](const char* name) { return declared.find(name)->given(); };
-    if (parsers) {
-      const SearchOptions parsing = SearchOptions::parsing();
-      if (!given("beam-size")) search.beam = parsing.beam;
-      if (!given("alpha")) search.alpha = parsing.alpha;
-      if (!given("max-length-extra")) search.max_extra = parsing.max_extra;
-    }
-    if (search.sampling > 0 && !given("beam-size")) search.beam = 1;
+    const bool beam_given = given("beam-size");
+    if (parsers) search.settle_for_parser(declared);
+    if (search.sampling > 0 && !beam_given) search.beam = 1;
     require(!parsers || shortlist.empty(), "--shortlist is for translation; {} is a parser, whose tokens are few",
             models);
     require(!parsers || free_trees || !forbid_unk,
@@ -208,7 +204,7 @@ void report(const LineTranslator::Totals& totals, const char* done, const std::s
             totals.scored_tokens);
 }
 
-void decode(DecodeOptions options, Options& declared) {
+void decode(DecodeOptions& options, Options& declared) {
   options.validate();
   log::set_quiet(options.quiet);
   const std::string input = input_name(options.input);

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "config/app.h"
+#include "config/option_files.h"
 #include "metrics/alignment.h"
 #include "metrics/bleu.h"
 #include "metrics/brackets.h"

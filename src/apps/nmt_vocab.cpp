@@ -9,7 +9,8 @@
 #include "base/parse_number.h"
 #include "base/thread_pool.h"
 #include "config/app.h"
-#include "config/threads.h"
+#include "config/computing.h"
+#include "config/option_files.h"
 #include "decode/shortlist_trainer.h"
 #include "io/model_file.h"
 #include "text/corpus.h"
@@ -17,9 +18,10 @@
 #include "text/linear_tree.h"
 #include "text/split_words.h"
 #include "text/text_reader.h"
+#include "text/vocab_sentencepiece_trainer.h"
 #include "text/vocab_trainer.h"
 #include "text/vocab_types.h"
-#include "text/words_merges.h"
+#include "text/vocab_words_merges.h"
 
 namespace {
 
@@ -50,11 +52,16 @@ struct Streams {
 
   std::string where(int64_t line) const { return fmt::format("{}:{}", input_name(input), line); }
 
+  // The vocabulary, where the files are not one another.
+  std::shared_ptr<const Vocab> load_vocab() const {
+    OptionFiles().opens("vocab", vocab).reads("input", input).writes("output", output);
+    return Vocab::load(vocab);
+  }
+
   // Writes convert(line, number) for every line, in order.
   template <class Convert>
   void run(const Convert& convert) const {
     constexpr size_t kBlock = 4096;
-    OptionFiles().opens("vocab", vocab).reads("input", input).writes("output", output);
     LineQueue queue(input, kBlock);
     AtomicFile file(output);
     ThreadPool pool(threads_or_all(threads));
@@ -91,7 +98,9 @@ struct TrainOptions : VocabTraining {
     options.add("output", output, "The vocabulary's file, - for standard output").required();
     declare_threads(
         options, threads,
-        "Threads that count how the vocabulary fits its text (SentencePiece trains with 8, whatever is given)");
+        fmt::format(
+            "Threads that count how the vocabulary fits its text (SentencePiece trains with {}, whatever is given)",
+            kSentencePieceThreads));
   }
 };
 
@@ -124,7 +133,7 @@ struct EncodeOptions : Streams {
 
 // Whole lines, however long: this must lose nothing.
 void encode(const EncodeOptions& options) {
-  const auto vocab = Vocab::load(options.vocab);
+  const auto vocab = options.load_vocab();
   options.run([&](const std::string& line, int64_t) {
     std::string text;
     for (const int32_t id : vocab->encode(line)) {
@@ -146,7 +155,7 @@ struct DecodeOptions : Streams {
 };
 
 void decode(const DecodeOptions& options) {
-  const auto vocab = Vocab::load(options.vocab);
+  const auto vocab = options.load_vocab();
   const bool ids = options.ids;
   options.run([&](const std::string& line, int64_t number) {
     std::vector<int32_t> pieces;

@@ -65,8 +65,6 @@ int named_descriptor(const std::string& path) {
     if (path.starts_with(folder)) return parse_number<int>(path.substr(folder.size())).value_or(-1);
   return -1;
 }
-bool is_standard_output(const std::string& path) { return named_descriptor(path) == STDOUT_FILENO; }
-bool is_standard_input(const std::string& path) { return path == "-" || named_descriptor(path) == STDIN_FILENO; }
 
 constexpr std::string_view kPart = " has the lines that were written before";
 
@@ -128,6 +126,9 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
     require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
     return;
   }
+  // Its folder alone says whether it can be replaced; a file that is protected is meant to stay.
+  require(!exists || ::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) == 0, "cannot write {}: {}", path_,
+          std::strerror(errno));
   target_ = link_target(path_);
   const mode_t mode = exists ? status.st_mode & 07777 : 0666;  // a secret stays one
   const auto create = [&](std::string name) {
@@ -202,15 +203,11 @@ void AtomicFile::commit() {
   }
 }
 
+bool is_standard_output(const std::string& path) { return named_descriptor(path) == STDOUT_FILENO; }
+bool is_standard_input(const std::string& path) { return path == "-" || named_descriptor(path) == STDIN_FILENO; }
+
 std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 std::string output_name(const std::string& path) { return is_standard_output(path) ? "standard output" : path; }
-
-std::vector<std::string> read_lines(const std::string& path) {
-  LineReader reader(path);
-  std::vector<std::string> lines;
-  for (std::string line; reader.next(line);) lines.push_back(line);
-  return lines;
-}
 
 namespace {
 
@@ -232,43 +229,6 @@ bool same_file(const std::string& a, const std::string& b) {
   };
   const auto whole = canonical(a);
   return a == b || (!whole.empty() && whole == canonical(b));
-}
-
-OptionFiles& OptionFiles::reads(const std::string& option, const std::string& path) {
-  if (is_standard_input(path)) {
-    require(standard_input_.empty(), "standard input is asked for twice: --{}{}{}", standard_input_,
-            standard_input_ == option ? "" : " and --", standard_input_ == option ? "" : option);
-    standard_input_ = option;
-  }
-  if (path != "-" && !path.empty()) all_.push_back({option, path, false});
-  return *this;
-}
-
-OptionFiles& OptionFiles::reads(const std::string& option, const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) reads(option, path);
-  return *this;
-}
-
-OptionFiles& OptionFiles::opens(const std::string& option, const std::string& path) {
-  require(path != "-", "--{} names a file, and is not read from standard input", option);
-  return reads(option, path);
-}
-
-OptionFiles& OptionFiles::opens(const std::string& option, const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) opens(option, path);
-  return *this;
-}
-
-OptionFiles& OptionFiles::writes(const std::string& option, const std::string& path) {
-  if (path.empty()) return *this;
-  require(!path.ends_with(".gz") && !path.ends_with(".zst"),
-          "--{} {}: what is written is not compressed: give a name without that ending", option, path);
-  for (const Named& other : all_)
-    require((!other.written && is_standard_output(path)) || !same_file(path, other.path),
-            "--{} and --{} are one file, {}: what is written needs a file of its own", other.option, option,
-            output_name(path));
-  all_.push_back({option, path, true});
-  return *this;
 }
 
 }  // namespace nmt

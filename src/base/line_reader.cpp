@@ -1,3 +1,5 @@
+#include "base/line_reader.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,6 +14,7 @@
 #define ZLIB_CONST  // what it reads it does not change
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -66,6 +69,8 @@ class RawBytes {
   std::string head_;
 };
 
+[[noreturn]] void fail_damaged(std::string_view how) { fail("damaged or cut off ({})", how); }
+
 // The content of a packed file, as much at a time as its bytes give; read() gives 0 at the end. Throws Error where they
 // are damaged or cut off, after what is before that.
 class Unpacker {
@@ -108,10 +113,10 @@ class GzipBytes : public Unpacker {
       if (status == Z_STREAM_END) ::inflateReset(&stream_);
       if (stream_.avail_out < bytes) return bytes - stream_.avail_out;
       if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-        fail("{}", stream_.msg != nullptr ? stream_.msg : "no gzip");
+        fail_damaged(stream_.msg != nullptr ? stream_.msg : "no gzip");
       if (stream_.avail_in == 0) {
         const auto packed = read_packed();
-        if (packed.empty() && stream_.total_in > 0) fail("gzip member without end");
+        if (packed.empty() && stream_.total_in > 0) fail_damaged("gzip member without end");
         if (packed.empty()) return 0;
         stream_.next_in = reinterpret_cast<const Bytef*>(packed.data());
         stream_.avail_in = static_cast<uInt>(packed.size());
@@ -134,12 +139,14 @@ class ZstdBytes : public Unpacker {
     ZSTD_outBuffer out{data, bytes, 0};
     for (;;) {
       const size_t before = in_.pos, left = ::ZSTD_decompressStream(stream_.get(), &out, &in_);
-      if (::ZSTD_isError(left) != 0) fail("{}", ::ZSTD_getErrorName(left));
+      if (::ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge)
+        fail("compressed by zstd --long=28 or more, which takes that much memory: --long=27 is read");
+      if (::ZSTD_isError(left) != 0) fail_damaged(::ZSTD_getErrorName(left));
       if (in_.pos > before || out.pos > 0) open_ = left != 0;
       if (out.pos > 0) return out.pos;
       if (in_.pos < in_.size) continue;
       const auto packed = read_packed();
-      if (packed.empty() && open_) fail("zstd frame without end");
+      if (packed.empty() && open_) fail_damaged("zstd frame without end");
       if (packed.empty()) return 0;
       in_ = {packed.data(), packed.size(), 0};
     }
@@ -194,7 +201,7 @@ struct LineReader::Source {
     else if (is_zstd(raw))
       unpacker = std::make_unique<ZstdBytes>(raw);
     else if ((packed_by_name == ".gz" && raw.end_within(kGzip)) || (packed_by_name == ".zst" && raw.end_within(kZstd)))
-      fail("it ends within its first bytes");
+      fail_damaged("it ends within its first bytes");
   }
 };
 
@@ -238,12 +245,19 @@ bool LineReader::next(std::string& line) {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
-      user_error("cannot read {} after line {}: damaged or cut off ({})", name_, line_number_, error.what());
+      user_error("cannot read {} after line {}: {}", name_, line_number_, error.what());
     }
     require(format.empty(), "{} is {}: make it UTF-8, plain or compressed by gzip or zstd", name_, format);
     s.buffer.resize(got);
     s.ended = got == 0;
   }
+}
+
+std::vector<std::string> read_lines(const std::string& path) {
+  LineReader reader(path);
+  std::vector<std::string> lines;
+  for (std::string line; reader.next(line);) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace nmt

@@ -12,7 +12,7 @@
 #include "base/aligned.h"
 #include "bench/model_products.h"
 #include "config/app.h"
-#include "config/threads.h"
+#include "config/computing.h"
 
 namespace nmt {
 namespace {

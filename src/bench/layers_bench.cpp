@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/philox.h"
 #include "config/app.h"
-#include "config/threads.h"
+#include "config/computing.h"
 #include "graph/runtime.h"
 #include "ops/additive_attention.h"
 #include "ops/attention.h"

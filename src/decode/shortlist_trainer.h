@@ -3,7 +3,7 @@
 #include "base/thread_pool.h"
 #include "config/options.h"
 #include "decode/shortlist.h"
-#include "text/corpus_store.h"
+#include "text/sentence_store.h"
 
 namespace nmt {
 

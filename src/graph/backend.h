@@ -51,8 +51,10 @@ class Backend {
   virtual void compute(const Op& op, const Launch& launch) = 0;
   // Updates; see tensor/update.h. All pointers are the backend's memory; the pool's threads may help, no result depends
   // on them.
+  // *sum = that of x's n elements
   virtual void sum_of_squares(ThreadPool& pool, int64_t n, const float* x, double* sum) = 0;
-  virtual void add_to(const float* x, double* sum) = 0;  // *sum += *x
+  // *sum += *x
+  virtual void add_to(const float* x, double* sum) = 0;
   // *update = nmt::decide(rule, *totals, *update)
   virtual void decide(const UpdateRule& rule, const UpdateTotals* totals, Update* update) = 0;
   // The update that was decided on, over n floats: Adam, or where it is skipped only g = 0. `average` may be null.

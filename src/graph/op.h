@@ -37,13 +37,12 @@ inline constexpr bool kHaveCuda = false;
 // copies of weights, which the runs before a recording have made), waits for nothing, and gives kernels no number that
 // changes from run to run, but for what dropout draws (runs that draw are not recorded). Optional members, found by
 // name:
-//   void backward(Backprop& b) const                     appends its gradient to the graph; ops without are for
-//                                                        gradients and for decoding
+//   void backward(Backprop& b) const                     appends its gradient to the graph; ops without have none:
+//                                                        those that are gradients, and those of decoding
 //   int64_t scratch(std::span<const Spec> in) const      bytes of working memory of cpu()
 //   int64_t cuda_scratch(std::span<const Spec> in) const the same of cuda()
 //   int in_place() const                                 the input whose memory output 0 may take over
-//   double flops(std::span<const Tensor> in) const       floating point operations of a run, multiply and add counted
-//   apart
+//   double flops(std::span<const Tensor> in) const       floating point operations of a run: a multiply-add is two
 template <class T>
 concept OpType = std::is_trivially_copyable_v<T> && sizeof(T) <= 64 &&
                  requires(const T& op, std::span<const Spec> in, const Launch& l) {

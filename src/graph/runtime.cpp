@@ -32,7 +32,7 @@ Runtime::Runtime(int threads, DType compute, bool int8_weights, std::shared_ptr<
   cpu::instruction_set();  // throws where no kernel fits the processor
   require(backend_->on_host() || !int8_weights, "int8 is computed on the CPU only");
   require(!backend_->on_host() || compute != DType::kF16, "--precision f16 is for GPUs");
-  require(!backend_->on_host() || compute != DType::kBF16 || int8_weights || cpu::has_bf16(),
+  require(!backend_->on_host() || compute != DType::kBF16 || int8_weights || cpu::multiplies_bf16(),
           "this processor does not multiply bf16 (it lacks AVX-512): compute in float32");
 }
 

@@ -7,7 +7,7 @@
 
 #include "text/batch.h"
 #include "text/corpus_options.h"
-#include "text/corpus_store.h"
+#include "text/sentence_store.h"
 #include "text/vocab.h"
 
 namespace nmt {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
-#include "text/corpus_store.h"
+#include "text/sentence_store.h"
 
 namespace nmt {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/files.h"
+#include "base/line_reader.h"
 
 namespace nmt {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/files.h"
+#include "base/line_reader.h"
 
 namespace nmt {
 

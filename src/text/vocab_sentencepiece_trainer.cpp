@@ -19,7 +19,6 @@ namespace sp = sentencepiece;
 constexpr size_t kMaxLineBytes = 16384;                 // positions in a word are 16-bit numbers in the library
 constexpr std::string_view kReserved = "\xE2\x96\x85";  // U+2585, the library's mark for unknown characters
 constexpr char32_t kSpace = 0x2581;                     // the library's mark for spaces
-constexpr int kThreads = 8;  // each sums counts of its share of the text in floats: another number, another result
 
 class Lines : public sp::SentenceIterator {
  public:
@@ -118,7 +117,7 @@ std::string train_sentencepiece(const SentencePieceTraining& settings, const std
       {"bos_id", "-1"},
       {"pad_id", "-1"},
       {"max_sentence_length", fmt::format("{}", kMaxLineBytes)},
-      {"num_threads", fmt::format("{}", kThreads)},
+      {"num_threads", fmt::format("{}", kSentencePieceThreads)},
       {"minloglevel", "3"},
   };
   if (!settings.user_defined_symbols.empty())

@@ -6,6 +6,9 @@
 
 namespace nmt {
 
+// Each sums counts of its share of the text in floats: with another number the result is another.
+inline constexpr int kSentencePieceThreads = 8;
+
 struct SentencePieceTraining {
   std::string type;  // "bpe" or "unigram"
   int size = 0;

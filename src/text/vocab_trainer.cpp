@@ -9,9 +9,9 @@
 #include "base/thread_pool.h"
 #include "base/utf8.h"
 #include "text/split_words.h"
-#include "text/vocab_lines.h"
+#include "text/training_lines.h"
 #include "text/vocab_types.h"
-#include "text/words_merges.h"
+#include "text/vocab_words_merges.h"
 
 namespace nmt {
 void VocabTraining::declare(Options& options) {

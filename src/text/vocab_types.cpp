@@ -9,9 +9,9 @@
 #include "text/vocab_sentencepiece.h"
 #include "text/vocab_sentencepiece_trainer.h"
 #include "text/vocab_trainer.h"
-#include "text/wordpiece.h"
-#include "text/wordpiece_trainer.h"
-#include "text/words.h"
+#include "text/vocab_wordpiece.h"
+#include "text/vocab_wordpiece_trainer.h"
+#include "text/vocab_words.h"
 
 namespace nmt {
 namespace {

@@ -53,7 +53,7 @@ Optimizer::Optimizer(std::shared_ptr<Backend> backend, Moments& moments, int64_t
 
 void Optimizer::begin_update() { backend_->zero(totals_.data(), totals_.bytes()); }
 
-void Optimizer::add_squares(ThreadPool& pool, const float* gradients) {
+void Optimizer::take_squares(ThreadPool& pool, const float* gradients) {
   if (end_ > first_) backend_->sum_of_squares(pool, end_ - first_, gradients + first_, &totals()->squares);
 }
 

@@ -48,8 +48,8 @@ class Optimizer {
   // Begins an update; then add_loss() for each batch's loss, which lies where the backend computes.
   void begin_update();
   void add_loss(const float* loss) { backend_->add_to(loss, &totals()->loss); }
-  // When all gradients are there (pointers to the first of all parameters, as ever).
-  void add_squares(ThreadPool& pool, const float* gradients);
+  // When all gradients are there: the sum of their squares (pointers to the first of all parameters, as ever).
+  void take_squares(ThreadPool& pool, const float* gradients);
   UpdateTotals* totals() const { return reinterpret_cast<UpdateTotals*>(totals_.data()); }
   // Decides, updates and sets the gradients of [begin, end) to zero.
   void update(ThreadPool& pool, const UpdateRule& rule, Parameters& parameters);

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "config/threads.h"
+#include "config/computing.h"
 #include "ops/fusion.h"
 #include "train/pair_input.h"
 
@@ -21,7 +21,7 @@ constexpr int64_t kShareAlign = 64;  // floats: shares begin where vectors may
 Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options), model_(model) {
   const auto backends = backends_of(options.devices);
   if (!backends.front()->on_host()) model.transformer.config().validate_for_devices();
-  const DType compute = compute_type(options.precision, backends, cpu::has_bf16());
+  const DType compute = compute_type(options.precision, backends, cpu::multiplies_bf16());
   const size_t n = backends.size();
   share_ = round_up(divide_up(model.parameters.size(), static_cast<int64_t>(n)), kShareAlign);
   const auto room = n == 1 ? 0 : static_cast<size_t>(share_) * n;
@@ -159,7 +159,7 @@ void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int
   each([&](Replica& replica, size_t) {
     float* gradients = replica.parameters->gradient_buffer().data();
     if (replica.others != nullptr) replica.others->reduce_scatter(gradients, share_, sent());
-    replica.optimizer->add_squares(replica.runtime.pool(), gradients);
+    replica.optimizer->take_squares(replica.runtime.pool(), gradients);
     if (replica.others != nullptr)
       replica.others->all_reduce(&replica.optimizer->totals()->squares, sizeof(UpdateTotals) / sizeof(double));
   });

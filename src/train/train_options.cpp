@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "config/threads.h"
-#include "decode/beam.h"
+#include "config/computing.h"
+#include "config/option_files.h"
+#include "decode/search_options.h"
 #include "io/model_file.h"
 #include "io/training_files.h"
 #include "train/amount.h"
@@ -143,11 +143,7 @@ void TrainOptions::settle(Options& o) {
     for (const auto& [name, value] : std::ranges::find(tasks(), task, &Task::name)->settings) set(name, {value});
   o.end_source();
   settle_batch_words(o, data);
-  if (model.target_trees) {
-    const SearchOptions parsing = SearchOptions::parsing();
-    set("beam-size", {std::to_string(parsing.beam)});
-    set("alpha", {fmt::format("{}", parsing.alpha)});
-  }
+  if (model.target_trees) search.settle_for_parser(o);
 }
 
 std::string TrainOptions::begun_with() const {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/beam.h"
+#include "decode/search_options.h"
 #include "nn/model_config.h"
 #include "text/corpus_options.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/file_lock.h"
+#include "base/prefetch.h"
 #include "io/training_files.h"
-#include "text/prefetch.h"
 #include "train/checkpoint_state.h"
 #include "train/train_log.h"
 #include "train/training_setup.h"

@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "config/threads.h"
+#include "config/computing.h"
 #include "decode/line_translator.h"
 #include "ops/fusion.h"
 #include "train/pair_input.h"
@@ -71,7 +71,6 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
   const Scorer scorer{&model.transformer, &model.parameters};
   SearchOptions search = options_.search;
   search.trees = trees_;
-  if (trees_ != nullptr) search.max_extra = SearchOptions::parsing().max_extra;
   Decoder decoder(std::span(&scorer, 1), runtime, search);
   LineLimits limits;
   limits.words = static_cast<int>(options_.valid_batch_words);

@@ -10,7 +10,7 @@
 #include "decode/tree_grammar.h"
 #include "graph/runtime.h"
 #include "nn/model.h"
-#include "text/corpus_parallel.h"
+#include "text/parallel_text.h"
 #include "train/train_options.h"
 #include "train/valid_metrics.h"
 

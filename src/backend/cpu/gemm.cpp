@@ -19,7 +19,7 @@ constexpr int64_t kSmallGradient = 1 << 16;  // elements of a weight gradient of
 
 }  // namespace
 
-bool has_bf16() { return has_avx512(); }
+bool multiplies_bf16() { return has_avx512(); }
 
 const char* products_by() {
   if (has_amx()) return "AMX";

@@ -17,7 +17,7 @@
 namespace nmt::cpu {
 
 // From AVX-512 on: products of many rows at the rate of float32 at least, and everything else on half the bytes.
-bool has_bf16();
+bool multiplies_bf16();
 
 // What multiplies here: "AMX", "AVX-512" or "AVX2".
 const char* products_by();

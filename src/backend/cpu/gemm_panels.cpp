@@ -19,7 +19,7 @@
 namespace nmt::cpu {
 
 bool widens_bf16() {
-  static const bool pairs_are_fast = has_amx() || (has_bf16_instructions() && __builtin_cpu_is("amd"));
+  static const bool pairs_are_fast = has_amx() || (has_avx512_bf16() && __builtin_cpu_is("amd"));
   return has_avx512() && !pairs_are_fast;
 }
 
@@ -230,10 +230,10 @@ void multiply_steps(const StepProduct& p) {
   const int64_t columns = parts ? kBlockColumns : round_up(p.n, kPanel);
   const int64_t of_sums = parts ? kBlockRows * kBlockColumns : 0, of_x = widen ? kBlockRows * kBlockSteps : 0,
                 of_b = widen ? kBlockSteps * kPanel : 0;
-  const Tiles& tiles = !has_avx512()             ? kAvx2Tiles
-                       : bf16 && !widen          ? kTiles<true, true>
-                       : has_bf16_instructions() ? kTiles<false, true>
-                                                 : kTiles<false, false>;
+  const Tiles& tiles = !has_avx512()       ? kAvx2Tiles
+                       : bf16 && !widen    ? kTiles<true, true>
+                       : has_avx512_bf16() ? kTiles<false, true>
+                                           : kTiles<false, false>;
   thread_local Scratch scratch;
   auto* sums = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(of_sums + of_x + of_b) * sizeof(float)));
   for (int64_t row = 0; row < p.m; row += kBlockRows)

@@ -33,7 +33,7 @@ bool has_avx512() {
   return has;
 }
 
-bool has_bf16_instructions() {
+bool has_avx512_bf16() {
   static const bool has = onednn_has(dnnl::cpu_isa::avx512_core_bf16);
   return has;
 }

@@ -176,7 +176,7 @@ void recurrent_step(DType t, Rows rows, int64_t width, const void* x, const floa
 const char* instruction_set();  // the Highway target in use: "AVX2", "AVX3" ...
 // Unless oneDNN is told not to use it: AVX-512 (F, BW, DQ, VL), its instructions for bf16, and those for bytes (VNNI).
 bool has_avx512();
-bool has_bf16_instructions();
+bool has_avx512_bf16();
 bool has_vnni();
 
 }  // namespace nmt::cpu

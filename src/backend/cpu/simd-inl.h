@@ -54,7 +54,7 @@ HWY_INLINE void with_type(DType t, F&& f) {
     f(float());
   } else if (t == DType::kBF16) {
 #if HWY_TARGET == HWY_AVX3
-    if (has_bf16_instructions()) return f(RoundedBf16());
+    if (has_avx512_bf16()) return f(RoundedBf16());
 #endif
     f(bf16());
   } else {

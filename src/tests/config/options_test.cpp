@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "config/threads.h"
+#include "config/computing.h"
 #include "tests/catch.h"
 #include "tests/complaint.h"
 #include "tests/temp_folder.h"

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/line_reader.h"
 #include "decode/attention_output.h"
 #include "model_fixture.h"
 #include "tests/catch.h"

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/line_reader.h"
 #include "base/log.h"
 #include "decode/line_translator.h"
 #include "decode/tree_grammar.h"
@@ -230,7 +231,7 @@ TEST_CASE("a warning names the line of the whole input, whatever is translated a
 
 TEST_CASE("a line of many bytes is cut before it has tokens") {
   Fixture f;
-  const std::string word(Vocab::kLongestLine, 'x'), blank(Vocab::kLongestLine, ' ');
+  const std::string word(Vocab::kLongest, 'x'), blank(Vocab::kLongest, ' ');
   const std::vector<std::string> lines = {"w2 " + word + " w3", blank + "w2", "w2" + blank};
   LineTranslator::Totals totals;
   const auto texts = f.translate(lines, {}, &totals);

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/line_reader.h"
 #include "base/philox.h"
 #include "tests/catch.h"
 #include "tests/temp_folder.h"

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/line_reader.h"
 #include "metrics/bleu.h"
 #include "metrics/chrf.h"
 #include "metrics/report.h"

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/prefetch.h"
 #include "tests/catch.h"
 #include "tests/text/corpus_fixture.h"
 #include "text/batch_stream.h"
-#include "text/prefetch.h"
 #include "text/shuffle.h"
 
 using namespace nmt;

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/line_reader.h"
 #include "base/philox.h"
 #include "tests/catch.h"
 #include "tests/complaint.h"

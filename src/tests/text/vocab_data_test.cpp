@@ -1,9 +1,10 @@
 #include <cstdlib>
 
+#include "base/line_reader.h"
 #include "tests/text/vocab_fixture.h"
 #include "text/split_words.h"
-#include "text/wordpiece_tokens.h"
-#include "text/words_merges.h"
+#include "text/vocab_wordpiece_tokens.h"
+#include "text/vocab_words_merges.h"
 
 using namespace nmt;
 

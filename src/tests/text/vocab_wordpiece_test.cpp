@@ -1,10 +1,11 @@
+#include "text/vocab_wordpiece.h"
+
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "tests/text/vocab_fixture.h"
-#include "text/wordpiece.h"
-#include "text/wordpiece_trainer.h"
+#include "text/vocab_wordpiece_trainer.h"
 
 using namespace nmt;
 using nmt::testing::complaint_of;

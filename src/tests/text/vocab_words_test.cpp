@@ -1,8 +1,9 @@
+#include "text/vocab_words.h"
+
 #include <set>
 
 #include "tests/text/vocab_fixture.h"
-#include "text/vocab_lines.h"
-#include "text/words.h"
+#include "text/training_lines.h"
 
 using namespace nmt;
 using nmt::testing::complaint_of;

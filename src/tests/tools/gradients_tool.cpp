@@ -8,8 +8,8 @@
 
 #include "backend/cpu/kernels.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/hash.h"
+#include "base/line_reader.h"
 #include "base/philox.h"
 #include "config/app.h"
 #include "graph/runtime.h"

@@ -87,7 +87,7 @@ TEST_CASE("updates follow their definition, on any number of threads and of shar
         optimizer.begin_update();
         if (&optimizer == &optimizers.front())
           for (int i = 0; i < 2; ++i) optimizer.add_loss(reinterpret_cast<float*>(on_backend.data()) + i);
-        optimizer.add_squares(runtime.pool(), parameters.gradient_buffer().data());
+        optimizer.take_squares(runtime.pool(), parameters.gradient_buffer().data());
         UpdateTotals totals;
         backend->download(&totals, optimizer.totals(), sizeof totals);
         sum.squares += totals.squares;

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/line_reader.h"
 #include "decode/line_translator.h"
 #include "tests/complaint.h"
 #include "tests/compute_types.h"

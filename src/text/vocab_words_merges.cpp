@@ -1,10 +1,10 @@
-#include "text/words_merges.h"
+#include "text/vocab_words_merges.h"
 
 #include <queue>
 #include <tuple>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/line_reader.h"
 #include "base/utf8.h"
 #include "text/split_words.h"
 

@@ -1,4 +1,4 @@
-#include "text/corpus_text.h"
+#include "text/pair_reader.h"
 
 #include "base/error.h"
 #include "text/linear_tree.h"

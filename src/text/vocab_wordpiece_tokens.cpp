@@ -1,4 +1,4 @@
-#include "text/wordpiece_tokens.h"
+#include "text/vocab_wordpiece_tokens.h"
 
 #include <unicode/locid.h>
 #include <unicode/normalizer2.h>

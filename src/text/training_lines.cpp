@@ -1,4 +1,4 @@
-#include "text/vocab_lines.h"
+#include "text/training_lines.h"
 
 #include <algorithm>
 #include <filesystem>

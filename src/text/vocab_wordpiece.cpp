@@ -1,4 +1,4 @@
-#include "text/wordpiece.h"
+#include "text/vocab_wordpiece.h"
 
 #include <algorithm>
 

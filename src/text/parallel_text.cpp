@@ -1,8 +1,8 @@
-#include "text/corpus_parallel.h"
+#include "text/parallel_text.h"
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "text/corpus_text.h"
+#include "text/pair_reader.h"
 
 namespace nmt {
 
@@ -34,7 +34,7 @@ ParallelText ParallelText::read(const std::vector<std::string>& paths, const Voc
     for (const bool is_target : {false, true}) {
       const auto& [ids, whole] = (is_target ? targets : sources)[i];
       const auto place = reader.place(places[i].first, places[i].second, is_target);
-      require(whole, "{}: the sentence is longer than {} KiB: leave it out", place, Vocab::kLongestLine >> 10);
+      require(whole, "{}: the sentence is longer than {} KiB: leave it out", place, Vocab::kLongest >> 10);
       require(std::ssize(ids) < longest,
               "{}: the sentence has {} tokens and an end token, but the model has only {} positions "
               "(--transformer-max-positions)",

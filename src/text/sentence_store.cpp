@@ -1,4 +1,4 @@
-#include "text/corpus_store.h"
+#include "text/sentence_store.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "config/threads.h"
+#include "config/computing.h"
 
 #include <algorithm>
 #include <fstream>

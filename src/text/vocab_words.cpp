@@ -1,4 +1,4 @@
-#include "text/words.h"
+#include "text/vocab_words.h"
 
 #include "base/error.h"
 #include "base/parse_number.h"

@@ -4,7 +4,7 @@
 
 #include "text/vocab.h"
 #include "text/vocab_counts.h"
-#include "text/words_merges.h"
+#include "text/vocab_words_merges.h"
 
 namespace nmt {
 

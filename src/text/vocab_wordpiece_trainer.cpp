@@ -1,4 +1,4 @@
-#include "text/wordpiece_trainer.h"
+#include "text/vocab_wordpiece_trainer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "text/wordpiece.h"
+#include "text/vocab_wordpiece.h"
 
 namespace nmt {
 namespace {

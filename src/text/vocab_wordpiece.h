@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "text/vocab.h"
-#include "text/wordpiece_tokens.h"
+#include "text/vocab_wordpiece_tokens.h"
 
 namespace nmt {
 
