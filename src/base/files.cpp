@@ -127,8 +127,8 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
     return;
   }
   // Its folder alone says whether it can be replaced; a file that is protected is meant to stay.
-  require(!exists || ::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) == 0, "cannot write {}: {}", path_,
-          std::strerror(errno));
+  if (exists && ::faccessat(AT_FDCWD, path_.c_str(), W_OK, AT_EACCESS) != 0)
+    user_error("cannot write {}: {}", path_, std::strerror(errno));
   target_ = link_target(path_);
   const mode_t mode = exists ? status.st_mode & 07777 : 0666;  // a secret stays one
   const auto create = [&](std::string name) {

@@ -3,10 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace nmt {
 

@@ -45,7 +45,7 @@ void LineLimits::declare(Options& o) {
   o.add("max-length", max_length,
         fmt::format("Source tokens of a line, and tokens of a translation that is given; what is longer, or longer "
                     "than {} KiB, is cut there, with a warning (nmt-train skips such pairs)",
-                    Vocab::kLongest >> 10))
+                    Vocab::kMostLineBytes >> 10))
       .range(1, 1e6);
   o.group("Batches (no result depends on them, but for rounding on GPUs)");
   o.add("mini-batch", sentences,
@@ -110,7 +110,7 @@ std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, const std::string&
                 kept, std::min<int64_t>(static_cast<int64_t>(tokens), decoder_.longest() - 1),
                 static_cast<int64_t>(tokens) < decoder_.longest() ? "all" : "more");
     else
-      log::warn("{} is longer than {} KiB and is cut after {} tokens", place(), Vocab::kLongest >> 10, kept);
+      log::warn("{} is longer than {} KiB and is cut after {} tokens", place(), Vocab::kMostLineBytes >> 10, kept);
   }
   ids.resize(kept);
   return std::move(ids);

@@ -29,7 +29,8 @@ struct SearchOptions {
   void validate() const;                // UserError for options that contradict each other
   // Section 6.3's, by which sentences are parsed; `trees` is to be set.
   static SearchOptions parsing() { return {.beam = 21, .alpha = 0.3, .max_extra = 300}; }
-  void settle_for_parser(Options& declared);  // those that were not given become parsing()'s
+  // After validate(): what was not given, or is no option there, becomes parsing()'s, as if it were given.
+  void settle_for_parser(Options& declared);
 
   // What log P is divided by, positive and never less for a longer one; `length` counts </s>. GNMT's ((5 + length) /
   // 6)^alpha (Wu et al. 2016, equation 14), or length^normalize where that is positive.

@@ -51,7 +51,8 @@ class Backend {
   virtual void compute(const Op& op, const Launch& launch) = 0;
   // Updates; see tensor/update.h. All pointers are the backend's memory; the pool's threads may help, no result depends
   // on them.
-  // *sum = that of x's n elements
+
+  // *sum = the sum of the squares of x's n elements
   virtual void sum_of_squares(ThreadPool& pool, int64_t n, const float* x, double* sum) = 0;
   // *sum += *x
   virtual void add_to(const float* x, double* sum) = 0;

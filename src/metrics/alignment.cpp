@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "text/split_words.h"
-#include "text/tree.h"
 
 namespace nmt {
 namespace {
@@ -27,7 +26,7 @@ int32_t take_number(std::string_view& text) {
 WordAlignment WordAlignment::parse(std::string_view line, bool possible_allowed, const std::string& where) {
   WordAlignment alignment;
   for (const std::string_view word : split_words(line)) {
-    const size_t column = column_of(line, static_cast<size_t>(word.data() - line.data()));
+    const auto column = word.data() - line.data() + 1;
     std::string_view rest = word;
     const int32_t source = take_number(rest);
     const char mark = rest.empty() ? '\0' : rest[0];

@@ -17,7 +17,7 @@ constexpr size_t kChunkBytes = 16 << 20;   // of text, likewise
 constexpr int64_t kGrain = 64;             // pairs that a thread takes at a time
 constexpr int64_t kExamples = 3;           // of each kind
 constexpr int64_t kProgress = 5'000'000;   // pairs between two lines of the log
-constexpr int64_t kUncounted = INT64_MAX;  // tokens of a line beyond Vocab::kLongest
+constexpr int64_t kUncounted = INT64_MAX;  // tokens of a line beyond Vocab::kMostLineBytes
 
 // Reads up to a chunk into `pairs`, whose strings keep their memory; returns how many.
 size_t read_chunk(PairReader& reader, std::vector<TextPair>& pairs) {
@@ -94,7 +94,7 @@ void Corpus::add(const Encoded& encoded, const TextPair& pair, const PairReader&
   if (source_long || encoded.target_tokens > options.max_length) {
     const int64_t tokens = source_long ? encoded.source_tokens : encoded.target_tokens;
     count(options.max_length_crop ? counts_.cropped : counts_.too_long, !source_long,
-          tokens == kUncounted ? fmt::format("is longer than {} KiB", Vocab::kLongest >> 10)
+          tokens == kUncounted ? fmt::format("is longer than {} KiB", Vocab::kMostLineBytes >> 10)
                                : fmt::format("has {} tokens", tokens));
     if (!options.max_length_crop) return;
   }

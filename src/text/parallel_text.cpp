@@ -34,7 +34,7 @@ ParallelText ParallelText::read(const std::vector<std::string>& paths, const Voc
     for (const bool is_target : {false, true}) {
       const auto& [ids, whole] = (is_target ? targets : sources)[i];
       const auto place = reader.place(places[i].first, places[i].second, is_target);
-      require(whole, "{}: the sentence is longer than {} KiB: leave it out", place, Vocab::kLongest >> 10);
+      require(whole, "{}: the sentence is longer than {} KiB: leave it out", place, Vocab::kMostLineBytes >> 10);
       require(std::ssize(ids) < longest,
               "{}: the sentence has {} tokens and an end token, but the model has only {} positions "
               "(--transformer-max-positions)",

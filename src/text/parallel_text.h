@@ -14,7 +14,7 @@ struct ParallelText {
   std::vector<Batch> batches;               // every pair once, of about equal length; Batch::pairs numbers them
 
   // A pair longer than the limits is a batch alone. Throws UserError as PairReader does, where the files hold no line,
-  // and for a sentence of more than `longest` tokens with </s>, or more bytes than Vocab::kLongest.
+  // and for a sentence of more than `longest` tokens with </s>, or more bytes than Vocab::kMostLineBytes.
   static ParallelText read(const std::vector<std::string>& paths, const Vocab& source, const Vocab& target,
                            const BatchLimits& limits, int64_t longest, int threads, bool target_trees = false);
 };

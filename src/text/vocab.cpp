@@ -38,8 +38,8 @@ std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::str
 }
 
 Vocab::LineIds Vocab::encode_line(std::string_view line) const {
-  if (line.size() <= kLongest) return {encode(line), true};
-  return {encode(first_bytes(line, kLongest)), false};
+  if (line.size() <= kMostLineBytes) return {encode(line), true};
+  return {encode(first_bytes(line, kMostLineBytes)), false};
 }
 
 void Vocab::check_id(int64_t id) const {

@@ -38,9 +38,9 @@ class Vocab {
   // Ids of a line of text, without the end-of-sentence id; an empty or blank line gives none.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
 
-  // The same of text whose lines may be of any length: of a longer line, its first kLongest bytes, in whole
+  // The same of text whose lines may be of any length: of a longer line, its first kMostLineBytes bytes, in whole
   // characters. SentencePiece takes time by the square of a line of unknown characters, and 200 bytes of memory a byte.
-  static constexpr size_t kLongest = 128 << 10;
+  static constexpr size_t kMostLineBytes = 128 << 10;
   struct LineIds {
     std::vector<int32_t> ids;
     bool whole;  // nothing was cut

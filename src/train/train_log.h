@@ -34,7 +34,7 @@ class TrainLog {
   // kind: "resume", "epoch", "save", "loss-scale", "early-stopping", "stop" (by a signal), "finish" or "warning"; a
   // warning is one in the text log, too.
   void event(const TrainingProgress& progress, const std::string& kind, const std::string& text);
-  // What ends the training, in JSON alone: the program says it itself. Throws nothing: it may be about this log.
+  // What breaks the training off, in JSON alone: the program says it itself. Throws nothing: it may be about this log.
   void error(const TrainingProgress& progress, const std::string& text) noexcept;
 
   // A progress bar on a terminal. done: the share of the training, negative where it has no end.

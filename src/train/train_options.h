@@ -44,7 +44,7 @@ struct TrainOptions {
   int64_t valid_batch_words = 4000;
   int early_stopping = 0;
   std::string valid_output;
-  SearchOptions search;  // validation's: its beam and penalty
+  SearchOptions search;  // validation's: its beam and penalty, and of a parser's trees the length
 
   std::string save_freq = "5Ku";
   int keep_last = 5;

@@ -358,7 +358,10 @@ std::string Trainer::last_checkpoint() const {
 void Trainer::run() try {
   stop_signal = 0;
   // Can be written: known now, not after hours.
-  for (const auto& path : {files_.state(), options_.model_path}) AtomicFile{path};
+  std::vector<std::string> written = {files_.state(), options_.model_path};
+  if (!options_.valid_sets.empty())
+    for (const auto& metric : options_.valid_metrics) written.push_back(files_.best(metric));
+  for (const auto& path : written) AtomicFile{path};
   refuse_earlier_models();
   files_.remove_leftovers();
   replicas_.first().profile.times_ops = options_.profile;

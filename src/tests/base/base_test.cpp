@@ -1,4 +1,5 @@
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -202,6 +203,7 @@ TEST_CASE("a file that is write-protected stays") {
     WARN("SKIPPED: no user who may write to a folder, but not to a file");
     return;
   }
+  errno = 0;
   CHECK(complaint_of([&] { AtomicFile{path}; }) == "cannot write " + path + ": Permission denied");
   CHECK(read_file(path) == "old");
   AtomicFile(folder / "another").commit();

@@ -231,7 +231,7 @@ TEST_CASE("a warning names the line of the whole input, whatever is translated a
 
 TEST_CASE("a line of many bytes is cut before it has tokens") {
   Fixture f;
-  const std::string word(Vocab::kLongest, 'x'), blank(Vocab::kLongest, ' ');
+  const std::string word(Vocab::kMostLineBytes, 'x'), blank(Vocab::kMostLineBytes, ' ');
   const std::vector<std::string> lines = {"w2 " + word + " w3", blank + "w2", "w2" + blank};
   LineTranslator::Totals totals;
   const auto texts = f.translate(lines, {}, &totals);

@@ -38,7 +38,7 @@ std::vector<OpCase> elementwise_cases() {
     cases.push_back(unary_case(
         "cast", shape, [](Expr x) { return cast(x, x.dtype() == DType::kF32 ? DType::kBF16 : DType::kF32); },
         [](double x) { return x; }));
-    cases.back().has_avx512_bf16 = true;
+    cases.back().rounds_to_bf16 = true;
     cases.push_back(unary_case(
         "cast to itself", shape, [](Expr x) { return cast(x, x.dtype()); }, [](double x) { return x; }));
     cases.push_back({.name = "multiply " + shape.str(),

@@ -244,7 +244,7 @@ void check_f16(const OpCase& c) {
   for (const Data& d : data) arguments.push_back(d.values);
   const Values reference = c.reference(arguments);
   const Tolerance bf16 = kTolerances[1];
-  const double slack = (c.has_avx512_bf16 ? 1 : 0.25) * c.slack;  // it has three bits more
+  const double slack = (c.rounds_to_bf16 ? 1 : 0.25) * c.slack;  // it has three bits more
   const Outcome outcomes[] = {evaluate(c, data, {DType::kF16, true, 1, device}),
                               evaluate(c, data, {DType::kF16, false, 1, device})};
   for (const Outcome& computed : outcomes) CHECK(error_of(computed.output, reference, c.unit) <= bf16.forward * slack);
@@ -271,7 +271,7 @@ void check_case(const OpCase& c) {
     std::vector<Values> arguments;
     for (const Data& d : data) arguments.push_back(d.values);
     const Values reference = c.reference(arguments);
-    const Tolerance bound = c.has_avx512_bf16 ? kTolerances[1] : t;
+    const Tolerance bound = c.rounds_to_bf16 ? kTolerances[1] : t;
     const Outcome one = evaluate(c, data, {t.dtype});
     std::vector<std::vector<size_t>> probes;
     std::vector<Values> slopes;

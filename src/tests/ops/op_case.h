@@ -38,9 +38,9 @@ struct OpCase {
   std::function<Values(const std::vector<Values>&)> reference = {};
   bool is_loss = false;  // gradients are those of the (one-element) result itself, not of a weighted sum
   bool differentiable = true;
-  double slack = 1;              // factor of the tolerances below: for results of several roundings
-  double unit = 0;               // errors are taken relative to this where all reference values are smaller
-  bool has_avx512_bf16 = false;  // also where the compute dtype is float32
+  double slack = 1;             // factor of the tolerances below: for results of several roundings
+  double unit = 0;              // errors are taken relative to this where all reference values are smaller
+  bool rounds_to_bf16 = false;  // also where the compute dtype is float32
   bool kinked =
       false;  // without fusion, rounding to bf16 may move a value across the kink of a ReLU: no gradient there
   size_t probes = 150;  // elements of an argument that finite differences are taken of, where it has more

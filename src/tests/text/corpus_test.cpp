@@ -179,16 +179,16 @@ TEST_CASE("--max-length-crop cuts over-long sentences") {
 
 TEST_CASE("a line of many bytes is over-long whatever its tokens, and cut between characters") {
   std::string huge = "1";  // the last character before the limit goes beyond it
-  while (huge.size() <= Vocab::kLongest) huge += "€";
+  while (huge.size() <= Vocab::kMostLineBytes) huge += "€";
   struct Letters : NumberVocab {
     std::vector<int32_t> encode(std::string_view text) const override {
       return {static_cast<int32_t>(text.size()), static_cast<uint8_t>(text.back())};
     }
   };
   const auto [ids, whole] = Letters().encode_line(huge);
-  CHECK(ids == std::vector<int32_t>{Vocab::kLongest - 1, 0xAC});
+  CHECK(ids == std::vector<int32_t>{Vocab::kMostLineBytes - 1, 0xAC});
   CHECK(!whole);
-  CHECK(Letters().encode_line(std::string(Vocab::kLongest, 'x')).whole);
+  CHECK(Letters().encode_line(std::string(Vocab::kMostLineBytes, 'x')).whole);
 
   Files files("1\n" + huge + "\n", "1\n2\n");
   CHECK(files.corpus().counts().too_long == 1);
@@ -300,7 +300,7 @@ TEST_CASE("a validation set keeps every pair") {
                    ParallelText::read({folder / "t", folder / "s"}, *vocab, *vocab, limits, 9, 2);
                  }),
                  folder / "s" + ":1: the sentence has 9 tokens and an end token, but the model has only 9 positions"));
-  write_text(folder / "t", "1\n2" + std::string(Vocab::kLongest, ' ') + "\n");
+  write_text(folder / "t", "1\n2" + std::string(Vocab::kMostLineBytes, ' ') + "\n");
   write_text(folder / "s", "1\n2\n");
   CHECK(complaint_of([&] {
           ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 2);

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
 #include "base/philox.h"
 #include "base/utf8.h"
 #include "tests/catch.h"
