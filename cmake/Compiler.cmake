@@ -2,6 +2,7 @@
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)  # what includes them it does not cache
 endif()
 
 add_library(nmt_flags INTERFACE)

@@ -1,3 +1,12 @@
+# The headers that most sources include are parsed once, not anew for each source. Every source names what it includes all
+# the same: it compiles without them, too (CMAKE_DISABLE_PRECOMPILE_HEADERS=ON).
+set(NMT_HEADERS <algorithm> <cmath> <filesystem> <fstream> <functional> <map> <memory> <numeric> <span> <string> <vector>
+  <fmt/format.h>)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/headers.cpp CONTENT "")
+add_library(nmt_headers OBJECT ${PROJECT_BINARY_DIR}/generated/headers.cpp)
+target_link_libraries(nmt_headers PRIVATE nmt_flags fmt::fmt)
+target_precompile_headers(nmt_headers PRIVATE ${NMT_HEADERS})
+
 # nmt_add_layer(NAME FOLDER [DEPENDS LAYERS...] [PRIVATE LIBRARIES...]): the static library nmt_NAME of all sources in
 # src/FOLDER, without those named *_cuda.cpp where there is no CUDA. DEPENDS: layers that it stands on, and libraries that
 # its headers include; PRIVATE: libraries that its sources alone include.
@@ -11,6 +20,9 @@ function(nmt_add_layer name folder)
   if(sources)
     add_library(nmt_${name} STATIC ${sources})
     target_link_libraries(nmt_${name} PUBLIC nmt_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+    if(NOT name STREQUAL cpu)  # its kernels are compiled with flags of their own
+      target_precompile_headers(nmt_${name} REUSE_FROM nmt_headers)
+    endif()
   else()  # headers only
     add_library(nmt_${name} INTERFACE)
     target_link_libraries(nmt_${name} INTERFACE nmt_flags ${ARG_DEPENDS} ${ARG_PRIVATE})
@@ -34,6 +46,11 @@ function(nmt_add_test name)
   # them, not in what they test, nearly as long as to compile them.
   target_compile_options(tests_${name} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>
     $<$<BOOL:${NMT_SANITIZE}>:-fno-sanitize=undefined>)
+  if(name STREQUAL base)
+    target_precompile_headers(tests_base PRIVATE ${PROJECT_SOURCE_DIR}/src/tests/catch.h ${NMT_HEADERS})
+  else()
+    target_precompile_headers(tests_${name} REUSE_FROM tests_base)
+  endif()
   add_dependencies(unit-tests tests_${name})
   add_test(NAME unit.${name} COMMAND tests_${name})
   set(labels unit)
