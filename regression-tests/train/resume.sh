@@ -60,7 +60,7 @@ send() {  # SIGNAL LOG
 long="$options --after 600u --save-freq 0 --disp-freq 1u --valid-freq 250u"
 mkdir long
 train --model long/m.safetensors $long 2> /dev/null
-for signal in TERM:143 INT:130 HUP:129 XCPU:152; do
+for signal in TERM:143 INT:130 HUP:129 XCPU:152 USR1:138 USR2:140; do
   rm -rf stopped stopped.json
   mkdir stopped
   start --model stopped/m.safetensors $long --log-json stopped.json 2> stopped.log

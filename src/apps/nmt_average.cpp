@@ -21,9 +21,11 @@ struct AverageOptions {
     options.add("files", files, "Models or checkpoints to average").positional();
     options.add("output", output, "Model file to write").short_name('o').required();
     options.add("last", last, "Average the last N checkpoints of --model instead of files; 0: the files").range(0, 1e6);
-    options.add("model", model,
-                "With --last: the model PREFIX.safetensors, whose checkpoints are"
-                " PREFIX.iterN.safetensors or PREFIX.epochN.safetensors");
+    options
+        .add("model", model,
+             "With --last: the model PREFIX.safetensors, whose checkpoints are"
+             " PREFIX.iterN.safetensors or PREFIX.epochN.safetensors")
+        .short_name('m');
     options.add("kind", kind, "With --last: which checkpoints, where both kinds exist")
         .choices({nmt::TrainingFiles::kUpdate, nmt::TrainingFiles::kEpoch});
     options.add("weights", weights,
@@ -61,10 +63,7 @@ int main(int argc, char** argv) {
       files = training.last(options.kind, options.last);
       training.refuse_own("output", options.output);
     }
-    nmt::OptionFiles().writes("output", options.output);
-    for (const auto& file : files)
-      nmt::require(!nmt::same_file(file, options.output),
-                   "--output {} is one of the files to average: what is written needs a file of its own", file);
+    nmt::OptionFiles(app.options()).opens(options.last > 0 ? "model" : "files", files).writes("output", options.output);
     nmt::average_models(files, options.weights, options.output);
     for (const auto& file : files) nmt::log::info("averaged {}", file);
     nmt::log::info("wrote the mean of {} to {}", files.size() == 1 ? "1 file" : fmt::format("{} files", files.size()),

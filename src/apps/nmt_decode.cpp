@@ -89,7 +89,7 @@ struct DecodeOptions {
   }
 
   // Throws UserError for options that contradict each other.
-  void validate() const {
+  void validate(OptionFiles files) const {
     require(!model.empty() || !ensemble.empty(), "no model: give --model FILE, or --ensemble FILE FILE ...");
     require(model.empty() || ensemble.empty(), "give either --model or --ensemble, not both");
     require(weights.empty() || !ensemble.empty(), "--weights are for an --ensemble");
@@ -111,8 +111,7 @@ struct DecodeOptions {
     require(!attention.wanted() || ensemble.empty(),
             "--attention and --alignment show the heads of one model: give --model FILE, not --ensemble");
     attention.validate();
-    OptionFiles()
-        .opens("model", model)
+    files.opens("model", model)
         .opens("ensemble", ensemble)
         .opens("vocabs", vocabs)
         .opens("shortlist", shortlist)
@@ -193,9 +192,9 @@ std::vector<std::string> next_targets(TextReader& reader, std::span<const std::s
 
 void report(const LineTranslator::Totals& totals, const char* done, const std::string& input, double seconds,
             bool of_ensemble) {
-  if (totals.cut > LineTranslator::kNamed) log::warn("{}: {} cuts in all", input, totals.cut);
+  if (totals.cut > LineTranslator::kNamed) log::warn("{} lines were cut in all", totals.cut);
   warn_of_unknown(input, totals.unknown, totals.source_tokens);
-  log::info("{} {} lines: {} source tokens, {} target tokens, {:.2f}s, {:.2f} lines/s, {:.2f} words/s", done,
+  log::info("{} {} lines: {} source and {} target tokens without </s>, {:.2f}s, {:.2f} lines/s, {:.2f} words/s", done,
             totals.lines, totals.source_tokens, totals.target_tokens, seconds,
             static_cast<double>(totals.lines) / seconds, static_cast<double>(totals.target_tokens) / seconds);
   if (totals.scored_tokens == 0 || of_ensemble) return;  // a mean of log-probabilities is none
@@ -205,7 +204,7 @@ void report(const LineTranslator::Totals& totals, const char* done, const std::s
 }
 
 void decode(DecodeOptions& options, Options& declared) {
-  options.validate();
+  options.validate(OptionFiles(declared));
   log::set_quiet(options.quiet);
   const std::string input = input_name(options.input);
   AtomicFile output(options.output, AtomicFile::Unfinished::kKept);
@@ -231,6 +230,7 @@ void decode(DecodeOptions& options, Options& declared) {
 
   const DType compute = int8 ? DType::kBF16 : compute_type(options.precision, backends, false);
   Runtime runtime(threads_or_all(options.threads), compute, int8, backends.front());
+  log::info("{}", runtime.text(names_of(backends)));
   runtime.profile.times_ops = options.profile;
   runtime.weights().on_packed = [&](std::span<const float> values) { models.release(values); };
   std::vector<Decoder::FurtherDevice> further;

@@ -27,10 +27,10 @@ struct EvalOptions {
   int bootstrap_trials = kTrials, width = 1;
   uint64_t seed = kSeed;
 
-  void declare(Options& options) {
+  void declare(Options& options, const std::string& reference) {
     options.group("Input: plain text, .gz or .zst, a sentence a line; - is standard input");
-    options.add("reference", references, "Reference translations, one file each").short_name('r').required();
-    options.add("hypothesis", hypotheses, "Translations to score, one file for each system").short_name('i');
+    options.add("reference", references, reference).short_name('r').required();
+    options.add("hypothesis", hypotheses, "What to score, one file for each system").short_name('i');
     options.group("Significance");
     options.add("confidence", confidence, "Give the 95% confidence interval, by bootstrap");
     options.add("paired", paired, "Test each system against the first one, by paired bootstrap");
@@ -216,9 +216,10 @@ struct Command {
   EvalOptions common;
 
   template <class Run>
-  void declare(App& app, const std::string& name, const std::string& help, Run run) {
+  void declare(App& app, const std::string& name, const std::string& help, Run run,
+               const std::string& reference = "Reference translations, one file each") {
     App& command = app.command(name, help);
-    common.declare(command.options());
+    common.declare(command.options(), reference);
     metric.declare(command.options());
     command.run([this, run] { run(metric, common); });
   }
@@ -249,10 +250,10 @@ int run(int argc, char** argv) {
               [](const TerOptions& options, const EvalOptions& common) { evaluate(Ter(options), common); });
   Command<BracketOptions> brackets;
   brackets.declare(app, "brackets", "Labelled F1 of constituency trees, in percent: the figures of EVALB",
-                   evaluate_brackets);
+                   evaluate_brackets, "The gold trees, one file");
   EvalOptions alignment;
   App& command = app.command("alignment", "Alignment error rate of links between words, in percent; less is better");
-  alignment.declare(command.options());
+  alignment.declare(command.options(), "The gold links, one file; of words from 0 on, 1-2 is sure and 1?2 possible");
   command.run([&] { evaluate_alignment(alignment); });
   return app.main(argc, argv);
 }

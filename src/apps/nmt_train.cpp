@@ -14,12 +14,13 @@ int main(int argc, char** argv) {
     if (options.list_devices) return;
     given = app.options().command_line();
     options.settle(app.options());
-    options.validate();
+    options.validate(nmt::OptionFiles(app.options()));
   });
   std::string footer =
       "Example:\n"
       "  nmt-train --task transformer-base --train-sets train.en train.de --vocabs vocab.spm \\\n"
       "      --valid-sets dev.en dev.de --valid-metrics cross-entropy bleu --model model.safetensors\n\n"
+      "How long and how often: 5000 or 5Ku updates, 10e epochs, 1Gt target tokens (with </s>), 90s, 30min or 2h.\n\n"
       "Tasks:";
   for (const auto& task : nmt::tasks()) footer += fmt::format("\n  {:<24} {}", task.name, task.help);
   app.footer(footer);

@@ -45,16 +45,16 @@ struct Streams {
 
   void declare(Options& options) {
     options.add("vocab", vocab, "The vocabulary").required();
-    options.add("input", input, "File to read (plain, .gz, .zst), - for standard input");
-    options.add("output", output, "File to write, - for standard output");
+    options.add("input", input, "File to read (plain, .gz, .zst), - for standard input").short_name('i');
+    options.add("output", output, "File to write, - for standard output").short_name('o');
     declare_threads(options, threads);
   }
 
   std::string where(int64_t line) const { return fmt::format("{}:{}", input_name(input), line); }
 
   // The vocabulary, where the files are not one another.
-  std::shared_ptr<const Vocab> load_vocab() const {
-    OptionFiles().opens("vocab", vocab).reads("input", input).writes("output", output);
+  std::shared_ptr<const Vocab> load_vocab(OptionFiles files) const {
+    files.opens("vocab", vocab).reads("input", input).writes("output", output);
     return Vocab::load(vocab);
   }
 
@@ -88,14 +88,14 @@ int32_t parse_id(std::string_view text, const std::string& where) {
   return *id;
 }
 
-struct TrainOptions : VocabTraining {
+struct LearnOptions : VocabTraining {
   std::string output;
   int threads = 0;
 
   void declare(Options& options) {
     VocabTraining::declare(options);
     options.group("Output");
-    options.add("output", output, "The vocabulary's file, - for standard output").required();
+    options.add("output", output, "The vocabulary's file, - for standard output").short_name('o').required();
     declare_threads(
         options, threads,
         fmt::format(
@@ -104,11 +104,8 @@ struct TrainOptions : VocabTraining {
   }
 };
 
-void train(const TrainOptions& settings) {
-  OptionFiles()
-      .reads("merges", settings.merges)
-      .reads("train-sets", settings.train_sets)
-      .writes("output", settings.output);
+void learn(const LearnOptions& settings, OptionFiles files) {
+  files.reads("merges", settings.merges).reads("train-sets", settings.train_sets).writes("output", settings.output);
   AtomicFile file(settings.output);  // first, so that training is not for nothing
   const auto trained = train_vocab(settings);
   file.write(trained.vocab->bytes());
@@ -132,8 +129,8 @@ struct EncodeOptions : Streams {
 };
 
 // Whole lines, however long: this must lose nothing.
-void encode(const EncodeOptions& options) {
-  const auto vocab = options.load_vocab();
+void encode(const EncodeOptions& options, OptionFiles files) {
+  const auto vocab = options.load_vocab(std::move(files));
   options.run([&](const std::string& line, int64_t) {
     std::string text;
     for (const int32_t id : vocab->encode(line)) {
@@ -144,7 +141,7 @@ void encode(const EncodeOptions& options) {
   });
 }
 
-struct DecodeOptions : Streams {
+struct JoinOptions : Streams {
   bool ids = false, join_bpe = false;
 
   void declare(Options& options) {
@@ -154,8 +151,8 @@ struct DecodeOptions : Streams {
   }
 };
 
-void decode(const DecodeOptions& options) {
-  const auto vocab = options.load_vocab();
+void join(const JoinOptions& options, OptionFiles files) {
+  const auto vocab = options.load_vocab(std::move(files));
   const bool ids = options.ids;
   options.run([&](const std::string& line, int64_t number) {
     std::vector<int32_t> pieces;
@@ -178,15 +175,15 @@ struct InspectOptions {
 
   void declare(Options& options) {
     options.add("vocab", vocab, "The vocabulary").required();
-    options.add("output", output, "File to write, - for standard output");
+    options.add("output", output, "File to write, - for standard output").short_name('o');
     declare_threads(options, threads);
     options.add("text-sets", text_sets, "Texts: how many of their words are covered, by how many pieces each");
     options.add("pieces", pieces, "List all pieces with their ids");
   }
 };
 
-void inspect(const InspectOptions& options) {
-  OptionFiles().opens("vocab", options.vocab).reads("text-sets", options.text_sets).writes("output", options.output);
+void inspect(const InspectOptions& options, OptionFiles files) {
+  files.opens("vocab", options.vocab).reads("text-sets", options.text_sets).writes("output", options.output);
   const auto vocab = Vocab::load(options.vocab);
   std::string text =
       fmt::format("type: {}\nsize: {}\nend of sentence: {} ({})\nunknown: {} ({})\n", vocab->type(), vocab->size(),
@@ -209,13 +206,14 @@ struct ExtractOptions {
   std::vector<std::string> output;
 
   void declare(Options& options) {
-    options.add("model", model, "The model's file, or a checkpoint").required();
-    options.add("output", output, "The vocabulary's file, or two: the source's and the target's").required();
+    options.add("model", model, "The model's file, or a checkpoint").short_name('m').required();
+    options.add("output", output, "The vocabulary's file, or two: the source's and the target's")
+        .short_name('o')
+        .required();
   }
 };
 
-void extract(const ExtractOptions& options) {
-  OptionFiles files;
+void extract(const ExtractOptions& options, OptionFiles files) {
   files.opens("model", options.model);
   for (const auto& path : options.output) files.writes("output", path);
   const ModelFile model = ModelFile::open(options.model);
@@ -242,7 +240,7 @@ struct ShortlistOptions {
         .add("train-sets", train_sets, "Text to learn from: SOURCE TARGET, or several such pairs; plain, .gz or .zst")
         .required();
     options.add("valid-sets", valid_sets, "Text to say the coverage of: SOURCE TARGET, or several such pairs");
-    options.add("output", output, "The shortlist's file").required();
+    options.add("output", output, "The shortlist's file").short_name('o').required();
     training.declare(options);
     options.add("max-length", max_length, "Pairs with more tokens on a side are skipped")
         .range(1, SentenceStore::kMaxTokens);
@@ -257,9 +255,8 @@ struct ShortlistOptions {
   }
 };
 
-void make_shortlist(const ShortlistOptions& options) {
-  OptionFiles()
-      .opens("vocabs", options.vocabs)
+void make_shortlist(const ShortlistOptions& options, OptionFiles files) {
+  files.opens("vocabs", options.vocabs)
       .reads("train-sets", options.train_sets)
       .reads("valid-sets", options.valid_sets)
       .writes("output", options.output);
@@ -294,13 +291,14 @@ struct LineariseOptions {
   void declare(Options& options) {
     options.add("trees", trees, "Trees in Penn's brackets (plain, .gz, .zst), - for standard input");
     options.add("words", words, "File to write the sentences to, one a line").required();
-    options.add("output", output, "File to write the trees' tokens to, one tree a line, - for standard output");
+    options.add("output", output, "File to write the trees' tokens to, one tree a line, - for standard output")
+        .short_name('o');
     options.add("tags", tags, "Keep part-of-speech tags; without, all are XX");
   }
 };
 
-void linearise_trees(const LineariseOptions& options) {
-  OptionFiles().reads("trees", options.trees).writes("words", options.words).writes("output", options.output);
+void linearise_trees(const LineariseOptions& options, OptionFiles files) {
+  files.reads("trees", options.trees).writes("words", options.words).writes("output", options.output);
   TreeReader reader(options.trees);
   AtomicFile words(options.words), output(options.output);
   int64_t trees = 0, empty = 0;
@@ -323,14 +321,15 @@ struct DelineariseOptions {
 
   void declare(Options& options) {
     options.add("words", words, "The sentences, one a line (plain, .gz, .zst)").required();
-    options.add("input", input, "Their trees' tokens, one tree a line, - for standard input");
-    options.add("output", output, "File to write the trees to, in Penn's brackets, - for standard output");
+    options.add("input", input, "Their trees' tokens, one tree a line, - for standard input").short_name('i');
+    options.add("output", output, "File to write the trees to, in Penn's brackets, - for standard output")
+        .short_name('o');
     options.add("repair", repair, "Make a tree of malformed lines, too, in place of stopping there");
   }
 };
 
-void delinearise_trees(const DelineariseOptions& options) {
-  OptionFiles().reads("words", options.words).reads("input", options.input).writes("output", options.output);
+void delinearise_trees(const DelineariseOptions& options, OptionFiles files) {
+  files.reads("words", options.words).reads("input", options.input).writes("output", options.output);
   TextReader words(options.words, OnNul::kReplace), input(options.input, OnNul::kReplace);
   AtomicFile output(options.output);
   int64_t malformed = 0;
@@ -355,10 +354,10 @@ void delinearise_trees(const DelineariseOptions& options) {
 
 // A command's options, which live as long as it does, and what it runs.
 template <class CommandOptions>
-void declare(App& app, void (*run)(const CommandOptions&)) {
+void declare(App& app, void (*run)(const CommandOptions&, OptionFiles)) {
   const auto options = std::make_shared<CommandOptions>();
   options->declare(app.options());
-  app.run([=] { run(*options); });
+  app.run([=, &app] { run(*options, OptionFiles(app.options())); });
 }
 
 }  // namespace
@@ -366,9 +365,9 @@ void declare(App& app, void (*run)(const CommandOptions&)) {
 int main(int argc, char** argv) {
   App app("nmt-vocab", "Trains a vocabulary, and encodes and decodes text with it.");
   app.footer(kExamples);
-  declare(app, train);
+  declare(app, learn);
   declare(app.command("encode", "Text to pieces, line by line"), encode);
-  declare(app.command("decode", "Pieces to text, line by line"), decode);
+  declare(app.command("decode", "Pieces to text, line by line"), join);
   declare(app.command("inspect", "What a vocabulary is, and how it fits a text"), inspect);
   declare(app.command("extract", "The vocabulary out of a model"), extract);
   declare(app.command("shortlist", "Learns which target pieces translate a source piece, for nmt-decode"),

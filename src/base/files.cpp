@@ -225,7 +225,8 @@ bool same_file(const std::string& a, const std::string& b) {
   if (is_no_regular_file(a)) return false;
   const auto canonical = [&](const std::string& path) {  // empty where it cannot be looked at
     const bool is_there = std::filesystem::status(path, failed).type() != std::filesystem::file_type::not_found;
-    return std::filesystem::weakly_canonical(is_there ? path : link_target(path), failed);
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(is_there ? path : link_target(path), failed),
+                                             failed);
   };
   const auto whole = canonical(a);
   return a == b || (!whole.empty() && whole == canonical(b));

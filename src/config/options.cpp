@@ -216,6 +216,7 @@ void Options::read_config(const std::string& path) {
   require(file.good(), "cannot read the configuration {}: {}", path, std::strerror(errno));
   std::error_code failed;
   require(!std::filesystem::is_directory(path, failed), "cannot read the configuration {}: it is a folder", path);
+  configurations_.push_back(path);
   // The library parses; it does not know line numbers, so each line is given to it alone.
   std::vector<std::pair<Option*, std::vector<std::string>>> found;
   std::string line;

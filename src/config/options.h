@@ -82,6 +82,8 @@ class Options {
   // what counts more is read first. Throws UserError, with file and line, for an unknown key, a key set twice or a
   // value that is not allowed.
   void read_config(const std::string& path);
+  // What read_config has read.
+  const std::vector<std::string>& configurations() const { return configurations_; }
   // What is set from now on is of another source, which counts less.
   void end_source();
   // Throws UserError for a value that no line of a configuration can hold.
@@ -97,6 +99,7 @@ class Options {
 
   std::string group_ = "Options";
   std::deque<Option> options_;
+  std::vector<std::string> configurations_;
   int sources_ = 0;
 };
 

@@ -43,7 +43,8 @@ void LineLimits::declare(Options& o) {
   };
   o.group("Lines");
   o.add("max-length", max_length,
-        fmt::format("Source tokens of a line, and tokens of a translation that is given; what is longer, or longer "
+        fmt::format("Source tokens of a line, and tokens of a translation that is given, without end tokens; what is "
+                    "longer, or longer "
                     "than {} KiB, is cut there, with a warning (nmt-train skips such pairs)",
                     Vocab::kMostLineBytes >> 10))
       .range(1, 1e6);
@@ -59,8 +60,10 @@ void LineLimits::declare(Options& o) {
             "most (a longer line is alone)",
             &Usual::words))
       .range(0, 1e9);
-  o.add("maxi-batch", lines,
-        usual("Lines read ahead and sorted by length; fewer where no more are there yet", &Usual::lines))
+  o.add(
+       "maxi-batch", lines,
+       usual("Lines (not batches, as nmt-train has) read ahead and sorted by length; fewer where no more are there yet",
+             &Usual::lines))
       .range(0, 1e7);
 }
 

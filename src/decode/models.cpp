@@ -47,7 +47,9 @@ Vocabularies own_vocabularies(const Model& model, const std::string& path) {
 std::vector<Scorer> Models::load(const std::shared_ptr<Backend>& backend) {
   std::vector<Scorer> scorers;
   for (size_t i = 0; i < paths_.size(); ++i) {
-    models_.push_back(Model::load(paths_[i], backend));
+    advise_on_memory(
+        paths_.size() == 1 ? "a smaller model needs less" : "fewer or smaller models of --ensemble need less",
+        [&] { models_.push_back(Model::load(paths_[i], backend)); });
     scorers.push_back({&models_.back()->transformer, &models_.back()->parameters, 1});
     if (!weights_.empty()) scorers[i].weight = weights_[i];
   }

@@ -35,7 +35,15 @@ struct SearchOptions {
   // What log P is divided by, positive and never less for a longer one; `length` counts </s>. GNMT's ((5 + length) /
   // 6)^alpha (Wu et al. 2016, equation 14), or length^normalize where that is positive.
   double penalty(int64_t length) const;
-  BeamRule rule(int32_t eos) const { return {beam, n_best ? beam : 1, eos, forbidden, sampling, seed, shortest}; }
+  BeamRule rule(int32_t eos) const {
+    return {.beam = beam,
+            .wanted = n_best ? beam : 1,
+            .eos = eos,
+            .forbidden = forbidden,
+            .sampling = sampling,
+            .seed = seed,
+            .shortest = shortest};
+  }
   // How many best tokens of each hypothesis a step needs: one more where one is forbidden, or one is drawn and is not
   // the end. (A search has enough: of 2 * beam tokens at least `beam` are not the end.)
   int candidates() const {

@@ -83,6 +83,7 @@ std::shared_ptr<Backend> backend_of(const std::string& device);
 // Several: "cpu" alone, different devices of one kind (UserError otherwise), or "auto": the first device, or where
 // there is none or it is unsuitable, which is logged, the host.
 std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>& devices);
+std::string names_of(std::span<const std::shared_ptr<Backend>> backends);
 // What a program's --precision (auto, f32, tf32, bf16, f16) asks for on these backends, which multiply in TF32 from now
 // on where it says so. auto: bf16 on devices, and on the host where the caller wants it there.
 DType compute_type(const std::string& precision, std::span<const std::shared_ptr<Backend>> backends, bool bf16_on_host);

@@ -78,6 +78,12 @@ std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>
   return backends;
 }
 
+std::string names_of(std::span<const std::shared_ptr<Backend>> backends) {
+  std::string names;
+  for (const auto& backend : backends) names += (names.empty() ? "" : "; ") + backend->name();
+  return names;
+}
+
 DType compute_type(const std::string& precision, std::span<const std::shared_ptr<Backend>> backends,
                    bool bf16_on_host) {
   const bool on_host = backends.front()->on_host();

@@ -31,18 +31,20 @@ inline constexpr bool kHaveCuda = true;
 inline constexpr bool kHaveCuda = false;
 #endif
 
-// An op is a trivially copyable value with its attributes. It has a name, says what it makes and computes on the CPU;
-// in a build with CUDA also on a device: void cuda(const Launch&) const. That begins kernels and does nothing else: a
-// run may be recorded, to be begun again with the same arguments (Runtime::execute). So it takes no memory (but for
-// copies of weights, which the runs before a recording have made), waits for nothing, and gives kernels no number that
-// changes from run to run, but for what dropout draws (runs that draw are not recorded). Optional members, found by
-// name:
-//   void backward(Backprop& b) const                     appends its gradient to the graph; ops without have none:
+// An op is a trivially copyable value with its attributes. It has a name, says what it makes and computes on the CPU.
+// Optional members, found by name:
+//   void cuda(const Launch&) const                       computes on a device; models with ops without are refused
+//   there void backward(Backprop& b) const                     appends its gradient to the graph; ops without have
+//   none:
 //                                                        those that are gradients, and those of decoding
 //   int64_t scratch(std::span<const Spec> in) const      bytes of working memory of cpu()
 //   int64_t cuda_scratch(std::span<const Spec> in) const the same of cuda()
 //   int in_place() const                                 the input whose memory output 0 may take over
 //   double flops(std::span<const Tensor> in) const       floating point operations of a run: a multiply-add is two
+// cuda() begins kernels and does nothing else: a run may be recorded, to be begun again with the same arguments
+// (Runtime::execute). So it takes no memory (but for copies of weights, which the runs before a recording have made),
+// waits for nothing, and gives kernels no number that changes from run to run, but for what dropout draws (runs that
+// draw are not recorded).
 template <class T>
 concept OpType = std::is_trivially_copyable_v<T> && sizeof(T) <= 64 &&
                  requires(const T& op, std::span<const Spec> in, const Launch& l) {

@@ -21,6 +21,8 @@ class PackedWeights {
   // Called with the values that have been packed, in the packing thread: by several at a time.
   std::function<void(std::span<const float>)> on_packed;
 
+  bool int8() const { return int8_; }
+
   // B of products x * B with activations of dtype t, which kI8 replaces where int8 was asked for: w^T of a parameter
   // matrix w [n, k] (float32) or, if `transposed`, w itself, for the gradient of x. The reference is good until the
   // weight is forgotten or asked for again in another dtype or, after parameters_changed(), in any, transposed or not.

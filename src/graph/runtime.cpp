@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -33,12 +34,20 @@ Runtime::Runtime(int threads, DType compute, bool int8_weights, std::shared_ptr<
   require(backend_->on_host() || !int8_weights, "int8 is computed on the CPU only");
   require(!backend_->on_host() || compute != DType::kF16, "--precision f16 is for GPUs");
   require(!backend_->on_host() || compute != DType::kBF16 || int8_weights || cpu::multiplies_bf16(),
-          "this processor does not multiply bf16 (it lacks AVX-512): compute in float32");
+          "this processor does not multiply bf16 (it lacks AVX-512): give --precision f32");
 }
 
 Runtime::Runtime(int threads, const Runtime& like)
     : backend_(host_backend()), pool_(threads), compute_(like.compute_), weights_(like.weights_) {
   check(like.backend_->on_host(), "a second runtime like one on a device");
+}
+
+std::string Runtime::text(const std::string& devices) const {
+  return fmt::format("{} precision; {}; {} threads{}", weights_->int8() ? std::string_view("int8") : name_of(compute_),
+                     devices, pool_.size(),
+                     backend_->on_host()
+                         ? fmt::format("; {} kernels, products by {}", cpu::instruction_set(), cpu::products_by())
+                         : "");
 }
 
 Runtime::Planned& Runtime::planned(const Graph& graph, std::span<const Value> outputs) {

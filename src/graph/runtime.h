@@ -51,6 +51,8 @@ class Runtime {
     backend_->forget(data);
   }
   PackedWeights& weights() { return *weights_; }
+  // What this computes with on these devices: precision, threads and, on the host, kernels.
+  std::string text(const std::string& devices) const;
 
   Profile profile;  // --profile; with times_ops, the plan's table has times too
   std::string profile_table() { return profile.table(pool_.size(), pool_.waiting()); }

@@ -8,7 +8,7 @@ namespace nmt {
 
 enum class DType : uint8_t { kF32, kBF16, kF16, kF64, kI8, kU8, kI32, kI64 };
 
-inline constexpr int kDTypeCount = 8;
+inline constexpr int kDTypeCount = static_cast<int>(DType::kI64) + 1;
 
 // Bytes of one element.
 constexpr size_t size_of(DType dtype) {

@@ -17,9 +17,13 @@ void DataOptions::declare(Options& options) {
            "Pairs with more tokens on a side (without the end token) are skipped and counted (nmt-decode cuts)")
       .range(1, SentenceStore::kMaxTokens);
   options.add("max-length-crop", max_length_crop, "Cut over-long sentences to --max-length instead of skipping them");
-  options.add("batch-source-words", batch_source_words, "Source tokens of a batch at most, without padding")
+  options
+      .add("batch-source-words", batch_source_words,
+           "Source tokens of a batch at most, with end tokens, without padding")
       .range(1, kMostWords);
-  options.add("batch-target-words", batch_target_words, "Target tokens of a batch at most, without padding")
+  options
+      .add("batch-target-words", batch_target_words,
+           "Target tokens of a batch at most, with end tokens, without padding")
       .range(1, kMostWords);
   options.add("mini-batch-words", mini_batch_words, "Sets --batch-source-words and --batch-target-words; 0: they stand")
       .range(0, kMostWords);

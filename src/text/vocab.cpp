@@ -34,6 +34,9 @@ std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::str
     if (type.recognises(bytes)) return type.load(std::move(bytes), name);
     if (files.empty() || files.back() != type.file) files.push_back(type.file);
   }
+  // safetensors: the header's length in eight bytes, and the header.
+  require(bytes.size() < 9 || bytes[7] != '\0' || bytes[8] != '{',
+          "{} is a model, not a vocabulary: nmt-vocab extract takes that out of it", name);
   user_error("{} is not a vocabulary: expected {}", name, fmt::join(files, ", or "));
 }
 

@@ -1,6 +1,7 @@
 #include "train/checkpoint_state.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -17,7 +18,8 @@
 namespace nmt {
 namespace {
 
-// Every field once: writing and reading visit them in this order. Several values of a name are a list.
+// Every field once: writing and reading visit them in this order. Several values of a name are a list. A new name goes
+// into kLater, too.
 template <class State, class Visit>
 void visit(State& s, Visit&& field) {
   const auto sums = [&](const char* name, const char* batches, auto& of) {
@@ -76,11 +78,12 @@ void read_value(const nlohmann::json& json, T& value) {
 
 // Throws nlohmann::json::exception or UserError for what to_json did not write.
 TrainingState from_json(const std::string& text) {
+  // May be missing, as earlier versions did not write them.
   constexpr std::string_view kLater[] = {"loss-scaling", "measured-on", "depth-scaling", "due", "cost-tokens"};
   const auto json = nlohmann::json::parse(text);
   TrainingState state;
   visit(state, [&](const char* name, auto&... values) {
-    if (std::ranges::count(kLater, name) > 0 && !json.contains(name)) return;  // written by an earlier version
+    if (std::ranges::count(kLater, name) > 0 && !json.contains(name)) return;
     const auto& found = json.at(name);
     size_t i = 0;
     (read_value(sizeof...(values) == 1 ? found : found.at(i++), values), ...);
@@ -88,6 +91,17 @@ TrainingState from_json(const std::string& text) {
   if (!json.contains("cost-tokens"))
     for (TrainingSums* sums : {&state.shown, &state.epoch}) sums->cost_tokens = sums->tokens;
   return state;
+}
+
+// Throws UserError for what a later version has written, which this one would leave out.
+void require_known(const std::string& progress, const std::string& path) {
+  std::set<std::string> known;
+  TrainingState state;
+  visit(state, [&](const char* name, const auto&...) { known.insert(name); });
+  const auto json = nlohmann::json::parse(progress, nullptr, false);
+  if (!json.is_object()) return;  // is said where it is read
+  for (const auto& [name, value] : json.items())
+    require(known.contains(name), "{}: this version of nmt does not know the state '{}' of its training", path, name);
 }
 
 // Of the text of the progress and all floats, in their order in the file.
@@ -133,6 +147,7 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
   const std::string* progress = file.metadata(kProgressKey);
   require(progress != nullptr, "{} is a model without the state of its training", path);
   require_as_written(file, *progress);
+  require_known(*progress, path);
   TrainingState state;
   bool sound = false;
   try {

@@ -5,25 +5,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "train/learning_rate.h"
 
 namespace nmt {
-
-namespace {
-
-// What the schedule leaves of the highest rate after the warm-up.
-double share_left(const std::string& schedule, double step, double warmup) {
-  if (schedule == "constant") return 1;
-  check(schedule == "inverse-sqrt", "the schedule {}", schedule);
-  return std::sqrt(warmup / step);
-}
-
-}  // namespace
-
-double learning_rate(const TrainOptions& o, int64_t step) {
-  const auto warmup = static_cast<double>(o.lr_warmup), s = static_cast<double>(step);
-  const double peak = o.learn_rate > 0 ? o.learn_rate : o.lr_scale / std::sqrt(o.model.dim_emb * warmup);
-  return peak * std::min(s / warmup, share_left(o.lr_schedule, s, warmup));
-}
 
 UpdateRule update_rule(const TrainOptions& o, int64_t step) {
   return {.rate = learning_rate(o, step),

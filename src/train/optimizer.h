@@ -14,11 +14,6 @@
 
 namespace nmt {
 
-// The learning rate of update `step` (from 1): peak * min(step / warmup, sqrt(warmup / step)); with the paper's peak,
-// scale * (d_model * warmup)^-0.5, this is equation 3 of "Attention Is All You Need". With a constant --lr-schedule the
-// peak stays.
-double learning_rate(const TrainOptions& options, int64_t step);
-
 // What the options make of update `step`.
 UpdateRule update_rule(const TrainOptions& options, int64_t step);
 

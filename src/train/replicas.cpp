@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 
+#include "backend/cpu/gemm.h"
 #include "base/error.h"
 #include "base/math.h"
 #include "config/computing.h"
@@ -46,9 +47,9 @@ Replicas::Replicas(const TrainOptions& options, Model& model) : options_(options
 }
 
 std::string Replicas::names() const {
-  std::string names;
-  for (const auto& replica : replicas_) names += (names.empty() ? "" : "; ") + replica->runtime.backend()->name();
-  return names;
+  std::vector<std::shared_ptr<Backend>> backends;
+  for (const auto& replica : replicas_) backends.push_back(replica->runtime.backend());
+  return names_of(backends);
 }
 
 DType Replicas::sent() const { return options_.exchange_precision == "bf16" ? DType::kBF16 : DType::kF32; }

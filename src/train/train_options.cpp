@@ -11,6 +11,7 @@
 #include "io/model_file.h"
 #include "io/training_files.h"
 #include "train/amount.h"
+#include "train/learning_rate.h"
 #include "train/tasks.h"
 #include "train/valid_metrics.h"
 
@@ -41,15 +42,16 @@ void settle_batch_words(Options& o, DataOptions& data) {
 
 void TrainOptions::declare(Options& o) {
   const auto amount = [](std::string name) { return [name](const std::string& text) { Amount::parse(name, text); }; };
-  std::vector<std::string> task_names;
+  std::vector<std::string> task_names, schedule_names;
   for (const Task& t : tasks()) task_names.push_back(t.name);
+  for (const Schedule& s : schedules()) schedule_names.push_back(s.name);
   o.group("What to train");
   o.add("task", task, "A whole recipe by name; options given besides it win").choices(task_names);
-  o.add("model", model_path, "The model file to write; checkpoints stand beside it");
+  o.add("model", model_path, "The model file to write; checkpoints stand beside it").short_name('m');
   o.add("vocabs", vocabs, "Vocabulary of both sides, or of source and target");
   o.add("pretrained-model", pretrained_model,
         "Begin with the parameters of this model, not at random: to learn other text, or with other options. "
-        "Architecture, dropout and vocabularies are the model's where not given (those of a --task are not)");
+        "Architecture, dropout and vocabularies are the model's unless options give them; a --task's are ignored");
   data.declare(o);
   model.declare(o);
   o.add("transformer-depth-scaling", depth_scaling,
@@ -61,7 +63,7 @@ void TrainOptions::declare(Options& o) {
   o.add("lr-warmup", lr_warmup,
         "Updates over which the learning rate rises; then it falls with the inverse square root, or stays")
       .range(1, 1e9);
-  o.add("lr-schedule", lr_schedule, "What follows the warm-up").choices({"inverse-sqrt", "constant"});
+  o.add("lr-schedule", lr_schedule, "What follows the warm-up").choices(schedule_names);
   o.add("optimizer-params", adam, "Adam's beta1, beta2 and epsilon");
   o.add("label-smoothing", label_smoothing, "Probability spread evenly over the vocabulary in the training loss")
       .range(0, 0.99);
@@ -92,7 +94,10 @@ void TrainOptions::declare(Options& o) {
   declare_threads(o, threads);
   o.group("Validation");
   o.add("valid-sets", valid_sets, "Source and target of the validation set");
-  o.add("valid-metrics", valid_metrics, "What to measure; early stopping looks at the first")
+  o.add("valid-metrics", valid_metrics,
+        "What to measure; early stopping looks at the first. cross-entropy: natural logarithm, a target token with "
+        "</s>, "
+        "without label smoothing; perplexity: its exponential; brackets: a parser's F1")
       .choices(valid_metric_names());
   o.add("valid-freq", valid_freq, "Validate every so many updates, epochs, tokens or minutes; 0: at the end only")
       .check(amount("valid-freq"));
@@ -118,11 +123,11 @@ void TrainOptions::declare(Options& o) {
   o.add("log-json", log_json, "Append the log to this file, one JSON object a line");
   o.add("log-gradients", log_gradients, "Print the gradient's norm of each part of the model with each line");
   o.add("quiet", quiet, "Only warnings and errors");
-  o.add("list-devices", list_devices, "Print the devices that --devices can name, and end");
+  o.add("list-devices", list_devices, "Print the GPUs that --devices can name, and end");
   o.add("cost", cost, "With --dry-run: count the floating point operations of the whole training");
   o.add("dry-run", dry_run, "Print parameters, memory, updates of an epoch and the estimated time, and end");
   o.add("dump-plan", dump_plan, "Print the plan of the first update as a table, and end");
-  o.add("profile", profile, "Print where the time went, by phase and by op, at the end");
+  o.add("profile", profile, "Print where the time went to standard output, by phase and by op, at the end");
 }
 
 void TrainOptions::settle(Options& o) {
@@ -163,13 +168,9 @@ bool TrainOptions::translates() const {
          std::ranges::any_of(valid_metrics, [](const auto& name) { return valid_metric(name).translates; });
 }
 
-std::string TrainOptions::translations_path(int64_t update) const {
-  std::string path = valid_output;
-  for (size_t at; (at = path.find("{U}")) != std::string::npos;) path.replace(at, 3, std::to_string(update));
-  return path;
-}
+std::string TrainOptions::translations_path(int64_t update) const { return with_number(valid_output, update); }
 
-void TrainOptions::validate() const {
+void TrainOptions::validate(OptionFiles files) const {
   const auto is_beta = [](double beta) { return beta >= 0 && static_cast<float>(beta) < 1; };
   require(adam.size() == 3 && is_beta(adam[0]) && is_beta(adam[1]) && adam[2] >= 1e-30 && adam[2] <= 1,
           "--optimizer-params takes beta1 and beta2 in [0, 1), float32 numbers below 1, and an epsilon of 1e-30 to 1");
@@ -211,7 +212,6 @@ void TrainOptions::validate() const {
   require(!dry_run || !dump_plan, "--dry-run and --dump-plan each end the program: give one of them");
   require(!profile || trains(), "--profile is of a training: leave out --{}", dry_run ? "dry-run" : "dump-plan");
   refuse_idle_options();
-  OptionFiles files;
   files.opens("pretrained-model", pretrained_model)
       .opens("vocabs", vocabs)
       .reads("train-sets", data.train_sets)

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "config/option_files.h"
 #include "decode/search_options.h"
 #include "nn/model_config.h"
 #include "text/corpus_options.h"
@@ -72,7 +73,7 @@ struct TrainOptions {
   // a parser's search; and what --mini-batch-words sets.
   void settle(Options& options);
   // Throws UserError for options that contradict each other.
-  void validate() const;
+  void validate(OptionFiles files = {}) const;
 
  private:
   void refuse_idle_options() const;

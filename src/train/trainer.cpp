@@ -17,6 +17,7 @@
 #include "config/app.h"
 #include "config/computing.h"
 #include "config/process.h"
+#include "train/learning_rate.h"
 
 namespace nmt {
 namespace {
@@ -318,17 +319,24 @@ bool Trainer::validate() {
 
 void Trainer::write_state() { write_checkpoint(files_.state(), model_, moments_, state_, dump_); }
 
+const std::string& Trainer::kind_saved() const {
+  return saves_by_epoch() ? TrainingFiles::kEpoch : TrainingFiles::kUpdate;
+}
+
+void Trainer::remove_old() const {
+  if (options_.keep_last > 0) files_.remove_old(kind_saved(), options_.keep_last);
+}
+
 void Trainer::save(bool numbered) {
   replicas_.download();
   const auto served = served_values();
   if (numbered) {
-    const bool by_epoch = saves_by_epoch();
-    const std::string& kind = by_epoch ? TrainingFiles::kEpoch : TrainingFiles::kUpdate;
-    model_.save(files_.numbered(kind, by_epoch ? state_.progress.epochs : state_.progress.updates), served);
-    if (options_.keep_last > 0) files_.remove_old(kind, options_.keep_last);
+    const int64_t number = saves_by_epoch() ? state_.progress.epochs : state_.progress.updates;
+    model_.save(files_.numbered(kind_saved(), number), served);
   }
   model_.save(options_.model_path, served);
   write_state();
+  remove_old();  // only now: of a save that is killed before, a resume removes the new model
   saved_at_ = state_.progress.updates;
   log_.event(state_.progress, "save",
              fmt::format("saved {} at update {}", options_.model_path, state_.progress.updates));
@@ -378,9 +386,10 @@ void Trainer::run() try {
     // metrics: which a run was given, only its checkpoint knows.
     for (const auto& path : files_.remove_later(state_.progress.updates, state_.progress.epochs, valid_metric_names()))
       log::info("removed {}, which {} does not know of", path, files_.state());
+    remove_old();  // of a save that was killed before it did
     training = true;
     // Before this there is nothing to save.
-    take_signals({SIGTERM, SIGINT, SIGHUP, SIGXCPU}, on_signal);
+    take_signals({SIGTERM, SIGINT, SIGHUP, SIGXCPU, SIGUSR1, SIGUSR2}, on_signal);
     train();
   };
   try {

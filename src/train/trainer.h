@@ -64,7 +64,9 @@ class Trainer {
   bool do_what_is_due(bool saves, bool ends);
   void write_state();
   void save(bool numbered);
-  std::string last_checkpoint() const;  // that can be gone on from, in words
+  void remove_old() const;                // numbered models
+  std::string last_checkpoint() const;    // that can be gone on from, in words
+  const std::string& kind_saved() const;  // of numbered models
   bool saves_by_epoch() const { return save_every_.unit == Amount::Unit::kEpochs; }
   bool reached_end() const;
   bool stalled() const;

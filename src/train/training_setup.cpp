@@ -27,10 +27,12 @@ Vocabularies find_vocabularies(const TrainOptions& options, const Model* pretrai
 
 TrainingSetup::TrainingSetup(const TrainOptions& given) : options(given) {
   options.pretrained_model = given.begun_with();
-  if (options.pretrained_model != given.pretrained_model)
-    pretrained = Model::described(ModelFile::open(options.pretrained_model));
-  else if (!options.pretrained_model.empty())
-    pretrained = Model::load(options.pretrained_model);
+  advise_on_memory(Replicas::kAdvice, [&] {
+    if (options.pretrained_model != given.pretrained_model)
+      pretrained = Model::described(ModelFile::open(options.pretrained_model));
+    else if (!options.pretrained_model.empty())
+      pretrained = Model::load(options.pretrained_model);
+  });
   vocabularies = find_vocabularies(options, pretrained.get());
   const Vocabularies& v = vocabularies;
   ModelConfig& config = options.model;
@@ -49,11 +51,11 @@ TrainingSetup::TrainingSetup(const TrainOptions& given) : options(given) {
   require(difference.empty(),
           "--pretrained-model {} has another architecture than the options name: its {}; leave them out",
           options.pretrained_model, difference);
-  model = std::make_unique<Model>(config);
-  model->source_vocabulary = v.source->bytes();
-  model->target_vocabulary = v.target->bytes();
-  model->shared_vocabulary = v.shared();
   advise_on_memory(Replicas::kAdvice, [&] {
+    model = std::make_unique<Model>(config);
+    model->source_vocabulary = v.source->bytes();
+    model->target_vocabulary = v.target->bytes();
+    model->shared_vocabulary = v.shared();
     replicas = std::make_unique<Replicas>(options, *model);
     moments = std::make_unique<Moments>(model->parameters.size(), options.exponential_smoothing > 0);
   });
@@ -100,12 +102,8 @@ Batch TrainingSetup::reserve() {
 }
 
 void TrainingSetup::report() const {
-  Runtime& first = replicas->first();
-  log::info("model: {} parameters; {} precision; {}; {} threads{}", with_commas(model->parameters.size()),
-            name_of(first.compute()), replicas->names(), first.pool().size(),
-            first.backend()->on_host()
-                ? fmt::format("; {} kernels, products by {}", cpu::instruction_set(), cpu::products_by())
-                : "");
+  log::info("model: {} parameters; {}", with_commas(model->parameters.size()),
+            replicas->first().text(replicas->names()));
 }
 
 std::vector<TrainingBatch> next_update(const std::function<TrainingBatch()>& next, int optimizer_delay) {

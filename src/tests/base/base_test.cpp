@@ -290,6 +290,7 @@ TEST_CASE("a device is written to and not replaced") {
     CHECK(std::filesystem::is_character_file("/dev/null"));
   }
   CHECK(!same_file("/dev/null", "/dev/null"));
+  CHECK(same_file("not/there", "./not/there"));
   const TempFolder folder;
   CHECK_THROWS_AS(AtomicFile(folder.path()), UserError);
 }

@@ -1,10 +1,12 @@
 #include "config/option_files.h"
 
+#include <fstream>
 #include <string>
 
 #include "base/error.h"
 #include "tests/catch.h"
 #include "tests/complaint.h"
+#include "tests/temp_folder.h"
 
 using namespace nmt;
 using nmt::testing::complaint_of;
@@ -23,4 +25,32 @@ TEST_CASE("two files that cannot be looked at are not one") {
 
 TEST_CASE("a device may be read and written") {
   CHECK_NOTHROW(OptionFiles().reads("input", "/dev/null").writes("output", "/dev/null"));
+}
+
+TEST_CASE("what is written for many numbers is none of the files that are read") {
+  const auto refused = [](const char* read, const char* written) {
+    return complaint_of([&] { OptionFiles().reads("input", read).writes("output", written); });
+  };
+  CHECK(refused("dev.200", "dev.{U}") ==
+        "--input and --output are one file, dev.200: what is written needs a file of its own");
+  CHECK(refused("a/dev.7.out.7", "./a/dev.{U}.out.{U}") ==
+        "--input and --output are one file, ./a/dev.7.out.7: what is written needs a file of its own");
+  for (const char* other : {"dev.", "dev.x", "dev.200.en", "dev.0200", "a/dev.200", "dev.99999999999999999999"}) {
+    INFO(other);
+    CHECK(refused(other, "dev.{U}").empty());
+  }
+}
+
+TEST_CASE("a configuration is not written over") {
+  const TempFolder folder;
+  const std::string config = folder / "c.cfg";
+  std::ofstream(config) << "number = 2\n";
+  int number = 1;
+  Options options;
+  options.add("number", number, "");
+  options.read_config(config);
+  CHECK_NOTHROW(OptionFiles(options).writes("output", config + "2"));
+  CHECK(complaint_of([&] {
+          OptionFiles(options).writes("output", config);
+        }).starts_with("--config and --output are one file"));
 }

@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/complaint.h"
 #include "tests/temp_folder.h"
+#include "tests/variable.h"
 
 using namespace nmt;
 
@@ -45,6 +46,21 @@ TEST_CASE("models of an ensemble must have one vocabulary on either side") {
   CHECK(complaint({first, target}) == differ("target", target));
   CHECK(complaint({first, first, source}) == differ("source", source));
 }
+
+#ifdef NMT_CUDA_EMULATION
+TEST_CASE("a model that is too large for its device is said to be that") {
+  const testing::Variable memory("NMT_EMULATED_MEMORY", "1");
+  const TempFolder folder;
+  ModelConfig config = TestModel::config(12);
+  config.dim_ffn = 20000;
+  write_model_of(folder / "model", *word_vocab(), *word_vocab(), config);
+  const auto load = [&](const std::vector<std::string>& files) {
+    return testing::complaint_of<OutOfMemory>([&] { Models(files, {}).load(backend_of("0")); });
+  };
+  CHECK(load({folder / "model"}).ends_with("; a smaller model needs less"));
+  CHECK(load({folder / "model", folder / "model"}).ends_with("; fewer or smaller models of --ensemble need less"));
+}
+#endif
 
 TEST_CASE("a vocabulary whose </s> is not where the model has it is refused") {
   const TempFolder folder;

@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "tests/catch.h"
 #include "tests/device.h"
+#include "train/learning_rate.h"
 #include "train/loss_scale.h"
 
 using namespace nmt;

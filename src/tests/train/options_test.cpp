@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "io/model_file.h"
+#include "io/training_files.h"
 #include "tests/catch.h"
 #include "tests/complaint.h"
 #include "tests/temp_folder.h"
@@ -171,4 +172,10 @@ TEST_CASE("a value that is none is never the best") {
   for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     for (const ValidMetric& metric : valid_metrics()) CHECK(!metric.is_better(value, 2));
   }
+}
+
+TEST_CASE("the best model of every metric is known as a training's own file") {
+  const TrainingFiles files("m.safetensors");
+  for (const auto& metric : valid_metric_names())
+    CHECK_THROWS_AS(files.refuse_own("log", files.best(metric)), UserError);
 }

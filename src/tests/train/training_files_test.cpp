@@ -157,6 +157,24 @@ TEST_CASE("a model of a later update than the checkpoint's, as of a save that wa
   CHECK(std::filesystem::exists(folder / "m.iter8.safetensors"));
 }
 
+TEST_CASE("the model that a checkpoint knows of stays until the next checkpoint is written") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.save_freq = "2u";
+  o.keep_last = 1;
+  folder.fresh(o, "2u");
+  {
+    const FileSizeLimit limit(200000);  // enough for a model, not for the state
+    CHECK_THROWS_AS(folder.further(o, "4u"), Error);
+  }
+  CHECK(std::filesystem::exists(folder / "m.iter2.safetensors"));
+  CHECK(std::filesystem::exists(folder / "m.iter4.safetensors"));
+  folder.further(o, "3u");
+  CHECK(!std::filesystem::exists(folder / "m.iter2.safetensors"));
+  CHECK(std::filesystem::exists(folder / "m.iter3.safetensors"));
+  CHECK(!std::filesystem::exists(folder / "m.iter4.safetensors"));
+}
+
 TEST_CASE("a model that cannot be written is refused before anything is trained") {
   const TrainingFolder folder;
   TrainOptions o = folder.options();
