@@ -1,14 +1,20 @@
 # base/version.h's source: version from VERSION, commit from git at configure time, and what the libraries are.
-execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --short=12 HEAD
-                OUTPUT_VARIABLE NMT_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-# A new commit is another version.
-foreach(file HEAD logs/HEAD)
-  if(EXISTS ${PROJECT_SOURCE_DIR}/.git/${file})
-    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/.git/${file})
+set(NMT_COMMIT unknown)
+execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --show-cdup
+                OUTPUT_VARIABLE above OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(failed EQUAL 0 AND above STREQUAL "")  # not a repository that this folder merely lies in
+  execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --git-path HEAD --git-path logs/HEAD --short=12 HEAD
+                  OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed EQUAL 0)
+    string(REPLACE "\n" ";" files "${found}")
+    list(POP_BACK files NMT_COMMIT)
+    foreach(file ${files})  # a new commit is another version
+      get_filename_component(file ${file} ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
+      if(EXISTS ${file})
+        set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+      endif()
+    endforeach()
   endif()
-endforeach()
-if(failed OR NOT NMT_COMMIT)
-  set(NMT_COMMIT unknown)
 endif()
 set(NMT_CUDA_TEXT "not built in")
 if(NMT_CUDA_MODE STREQUAL DEVICE)
