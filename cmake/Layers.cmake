@@ -1,5 +1,6 @@
 # The headers that most sources include are parsed once, not anew for each source. Every source names what it includes all
-# the same: it compiles without them, too (CMAKE_DISABLE_PRECOMPILE_HEADERS=ON).
+# the same: it compiles without them, too (CMAKE_DISABLE_PRECOMPILE_HEADERS=ON). (GCC 12 crashes where a source is optimised
+# otherwise than they.)
 set(NMT_HEADERS <algorithm> <cmath> <filesystem> <fstream> <functional> <map> <memory> <numeric> <span> <string> <vector>
   <fmt/format.h>)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/headers.cpp CONTENT "")
@@ -20,7 +21,7 @@ function(nmt_add_layer name folder)
   if(sources)
     add_library(nmt_${name} STATIC ${sources})
     target_link_libraries(nmt_${name} PUBLIC nmt_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
-    if(NOT name STREQUAL cpu)  # its kernels are compiled with flags of their own
+    if(NOT name STREQUAL cpu)  # its kernels include little of that
       target_precompile_headers(nmt_${name} REUSE_FROM nmt_headers)
     endif()
   else()  # headers only

@@ -63,7 +63,10 @@ int main(int argc, char** argv) {
       files = training.last(options.kind, options.last);
       training.refuse_own("output", options.output);
     }
-    nmt::OptionFiles(app.options()).opens(options.last > 0 ? "model" : "files", files).writes("output", options.output);
+    nmt::OptionFiles(app.options()).writes("output", options.output);
+    for (const auto& file : files)
+      nmt::require(!nmt::same_file(file, options.output),
+                   "--output {} is one of the files to average: what is written needs a file of its own", file);
     nmt::average_models(files, options.weights, options.output);
     for (const auto& file : files) nmt::log::info("averaged {}", file);
     nmt::log::info("wrote the mean of {} to {}", files.size() == 1 ? "1 file" : fmt::format("{} files", files.size()),

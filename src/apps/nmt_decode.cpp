@@ -192,7 +192,7 @@ std::vector<std::string> next_targets(TextReader& reader, std::span<const std::s
 
 void report(const LineTranslator::Totals& totals, const char* done, const std::string& input, double seconds,
             bool of_ensemble) {
-  if (totals.cut > LineTranslator::kNamed) log::warn("{} lines were cut in all", totals.cut);
+  if (totals.cut > LineTranslator::kNamed) log::warn("{} cuts in all", totals.cut);
   warn_of_unknown(input, totals.unknown, totals.source_tokens);
   log::info("{} {} lines: {} source and {} target tokens without </s>, {:.2f}s, {:.2f} lines/s, {:.2f} words/s", done,
             totals.lines, totals.source_tokens, totals.target_tokens, seconds,

@@ -26,8 +26,10 @@ struct EvalOptions {
   static constexpr uint64_t kSeed = 12345;
   int bootstrap_trials = kTrials, width = 1;
   uint64_t seed = kSeed;
+  const Options* declared = nullptr;
 
   void declare(Options& options, const std::string& reference) {
+    declared = &options;
     options.group("Input: plain text, .gz or .zst, a sentence a line; - is standard input");
     options.add("reference", references, reference).short_name('r').required();
     options.add("hypothesis", hypotheses, "What to score, one file for each system").short_name('i');
@@ -43,8 +45,9 @@ struct EvalOptions {
     options.add("width", width, "Decimals of the score").short_name('w').range(0, 17);
   }
 
+  OptionFiles files() const { return OptionFiles(*declared); }
   // files: what else is read.
-  void validate(OptionFiles files = {}) const {
+  void validate(OptionFiles files) const {
     require(!sentence || (hypotheses.size() == 1 && !confidence && !paired),
             "--sentence scores one system, without --confidence or --paired");
     require(!paired || hypotheses.size() > 1, "--paired needs at least two --hypothesis files, the baseline first");
@@ -93,7 +96,7 @@ void warn_if_tokenized(const std::string& path, const Lines& lines, std::span<co
 }
 
 void evaluate(const Metric& metric, const EvalOptions& options, const Inspect& inspect = {}) {
-  options.validate();
+  options.validate(options.files());
   const auto references = read_references(options);
   std::vector<Score> scores;
   std::vector<double> baseline;
@@ -177,7 +180,7 @@ std::vector<SentenceBrackets> compare_sentences(const std::string& path, const L
 
 void evaluate_brackets(const BracketOptions& options, const EvalOptions& common) {
   require(common.references.size() == 1, "brackets takes one --reference, not {}", common.references.size());
-  common.validate(OptionFiles().reads("params", options.params));
+  common.validate(common.files().reads("params", options.params));
   const auto parameters = options.params.empty() ? BracketParameters() : BracketParameters::read(options.params);
   if (options.evalb) {
     require(common.hypotheses.size() == 1 && !common.sentence && !common.confidence && !common.json &&

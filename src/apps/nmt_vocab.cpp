@@ -141,7 +141,7 @@ void encode(const EncodeOptions& options, OptionFiles files) {
   });
 }
 
-struct JoinOptions : Streams {
+struct DecodeOptions : Streams {
   bool ids = false, join_bpe = false;
 
   void declare(Options& options) {
@@ -151,7 +151,7 @@ struct JoinOptions : Streams {
   }
 };
 
-void join(const JoinOptions& options, OptionFiles files) {
+void decode(const DecodeOptions& options, OptionFiles files) {
   const auto vocab = options.load_vocab(std::move(files));
   const bool ids = options.ids;
   options.run([&](const std::string& line, int64_t number) {
@@ -367,7 +367,7 @@ int main(int argc, char** argv) {
   app.footer(kExamples);
   declare(app, learn);
   declare(app.command("encode", "Text to pieces, line by line"), encode);
-  declare(app.command("decode", "Pieces to text, line by line"), join);
+  declare(app.command("decode", "Pieces to text, line by line"), decode);
   declare(app.command("inspect", "What a vocabulary is, and how it fits a text"), inspect);
   declare(app.command("extract", "The vocabulary out of a model"), extract);
   declare(app.command("shortlist", "Learns which target pieces translate a source piece, for nmt-decode"),

@@ -12,16 +12,6 @@ namespace {
 
 constexpr std::string_view kNumber = "{U}";
 
-// `name` with the number that `other` has where {U} stands; itself where there is none.
-std::string numbered_as(const std::string& name, const std::string& other) {
-  const std::string pattern = std::filesystem::path(name).filename(), file = std::filesystem::path(other).filename();
-  const size_t at = pattern.find(kNumber);
-  if (at == pattern.npos || !file.starts_with(pattern.substr(0, at))) return name;
-  const size_t end = std::min(file.find_first_not_of("0123456789", at), file.size());
-  const auto number = parse_number<int64_t>(std::string_view(file).substr(at, end - at));
-  return number ? with_number(name, *number) : name;
-}
-
 }  // namespace
 
 std::string with_number(std::string name, int64_t number) {
@@ -62,11 +52,26 @@ OptionFiles& OptionFiles::writes(const std::string& option, const std::string& p
   require(!path.ends_with(".gz") && !path.ends_with(".zst"),
           "--{} {}: what is written is not compressed: give a name without that ending", option, path);
   for (const Named& other : all_)
-    require((!other.written && is_standard_output(path)) || !same_file(numbered_as(path, other.path), other.path),
+    require((!other.written && is_standard_output(path)) || !same_file(path, other.path),
             "--{} and --{} are one file, {}: what is written needs a file of its own", other.option, option,
-            output_name(numbered_as(path, other.path)));
+            output_name(path));
   all_.push_back({option, path, true});
   return *this;
+}
+
+OptionFiles& OptionFiles::writes_numbered(const std::string& option, const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename();
+  const size_t at = name.find(kNumber);
+  for (const Named& other : std::vector(all_)) {
+    const std::string file = std::filesystem::path(other.path).filename();
+    if (at == name.npos || !file.starts_with(name.substr(0, at))) continue;
+    for (size_t end = at + 1; end <= file.size(); ++end)  // each number that may stand there
+      if (const auto number = parse_number<int64_t>(std::string_view(file).substr(at, end - at)))
+        require(!same_file(with_number(path, *number), other.path),
+                "--{} and --{} are one file, {}: what is written needs a file of its own", other.option, option,
+                other.path);
+  }
+  return writes(option, path);
 }
 
 }  // namespace nmt

@@ -44,8 +44,7 @@ void LineLimits::declare(Options& o) {
   o.group("Lines");
   o.add("max-length", max_length,
         fmt::format("Source tokens of a line, and tokens of a translation that is given, without end tokens; what is "
-                    "longer, or longer "
-                    "than {} KiB, is cut there, with a warning (nmt-train skips such pairs)",
+                    "longer, or longer than {} KiB, is cut there, with a warning (nmt-train skips such pairs)",
                     Vocab::kMostLineBytes >> 10))
       .range(1, 1e6);
   o.group("Batches (no result depends on them, but for rounding on GPUs)");

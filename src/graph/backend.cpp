@@ -57,6 +57,7 @@ class Host : public Backend {
   }
   void synchronize() override {}
   void prepare_uploads(size_t) override {}
+  bool uses_tf32() const override { return false; }
   void use_tf32() override { user_error("--precision tf32 is for GPUs"); }
   void compute(const Op& op, const Launch& launch) override { op.cpu(launch); }
 

@@ -70,6 +70,7 @@ class Backend {
   virtual uint64_t recordings_version() const = 0;
   // Products of float32 may be of TF32 from now on. UserError where there is none of it.
   virtual void use_tf32() = 0;
+  virtual bool uses_tf32() const = 0;
   // Values of parameters, or of memory that was one, are not what they were: copies of them are out of date.
   virtual void parameters_changed() {}
   virtual void forget([[maybe_unused]] const void* data) {}  // the same of the parameter that lies here
@@ -83,6 +84,7 @@ std::shared_ptr<Backend> backend_of(const std::string& device);
 // Several: "cpu" alone, different devices of one kind (UserError otherwise), or "auto": the first device, or where
 // there is none or it is unsuitable, which is logged, the host.
 std::vector<std::shared_ptr<Backend>> backends_of(const std::vector<std::string>& devices);
+// Of all of them, as one text.
 std::string names_of(std::span<const std::shared_ptr<Backend>> backends);
 // What a program's --precision (auto, f32, tf32, bf16, f16) asks for on these backends, which multiply in TF32 from now
 // on where it says so. auto: bf16 on devices, and on the host where the caller wants it there.

@@ -49,6 +49,7 @@ class CudaBackend : public Backend {
   std::unique_ptr<Recording> record(const std::function<void()>& work) override { return device_.record(work); }
   uint64_t recordings_version() const override { return recordings_version_; }
   void prepare_uploads(size_t bytes) override { device_.prepare_uploads(bytes); }
+  bool uses_tf32() const override { return products_.tf32; }
   void use_tf32() override {
     products_.tf32 = true;
     ++recordings_version_;

@@ -33,9 +33,8 @@ inline constexpr bool kHaveCuda = false;
 
 // An op is a trivially copyable value with its attributes. It has a name, says what it makes and computes on the CPU.
 // Optional members, found by name:
-//   void cuda(const Launch&) const                       computes on a device; models with ops without are refused
-//   there void backward(Backprop& b) const                     appends its gradient to the graph; ops without have
-//   none:
+//   void cuda(const Launch&) const                       computes on a device; without, models are refused there
+//   void backward(Backprop& b) const                     appends its gradient to the graph; ops without have none:
 //                                                        those that are gradients, and those of decoding
 //   int64_t scratch(std::span<const Spec> in) const      bytes of working memory of cpu()
 //   int64_t cuda_scratch(std::span<const Spec> in) const the same of cuda()

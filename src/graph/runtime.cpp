@@ -43,8 +43,8 @@ Runtime::Runtime(int threads, const Runtime& like)
 }
 
 std::string Runtime::text(const std::string& devices) const {
-  return fmt::format("{} precision; {}; {} threads{}", weights_->int8() ? std::string_view("int8") : name_of(compute_),
-                     devices, pool_.size(),
+  const std::string_view precision = weights_->int8() ? "int8" : backend_->uses_tf32() ? "tf32" : name_of(compute_);
+  return fmt::format("{} precision; {}; {} threads{}", precision, devices, pool_.size(),
                      backend_->on_host()
                          ? fmt::format("; {} kernels, products by {}", cpu::instruction_set(), cpu::products_by())
                          : "");

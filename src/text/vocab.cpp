@@ -36,7 +36,7 @@ std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::str
   }
   // safetensors: the header's length in eight bytes, and the header.
   require(bytes.size() < 9 || bytes[7] != '\0' || bytes[8] != '{',
-          "{} is a model, not a vocabulary: nmt-vocab extract takes that out of it", name);
+          "{} is a safetensors file, as models are, no vocabulary: nmt-vocab extract takes a model's out", name);
   user_error("{} is not a vocabulary: expected {}", name, fmt::join(files, ", or "));
 }
 

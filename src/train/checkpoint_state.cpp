@@ -95,7 +95,7 @@ TrainingState from_json(const std::string& text) {
 
 // Throws UserError for what a later version has written, which this one would leave out.
 void require_known(const std::string& progress, const std::string& path) {
-  std::set<std::string> known;
+  std::set<std::string> known = {"loss-scale", "validation"};  // written by earlier versions
   TrainingState state;
   visit(state, [&](const char* name, const auto&...) { known.insert(name); });
   const auto json = nlohmann::json::parse(progress, nullptr, false);

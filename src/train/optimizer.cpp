@@ -1,6 +1,5 @@
 #include "train/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 

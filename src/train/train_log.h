@@ -31,8 +31,8 @@ class TrainLog {
   void update(const TrainingProgress& progress, const Line& line);
   // stalled: validations since the best one, 0 for a new best.
   void validation(const TrainingProgress& progress, const std::string& metric, double value, int64_t stalled);
-  // kind: "resume", "epoch", "save", "loss-scale", "early-stopping", "stop" (by a signal), "finish" or "warning"; a
-  // warning is one in the text log, too.
+  // kind: "resume", "remove", "epoch", "save", "loss-scale", "early-stopping", "stop" (by a signal), "finish" or
+  // "warning"; a warning is one in the text log, too.
   void event(const TrainingProgress& progress, const std::string& kind, const std::string& text);
   // What breaks the training off, in JSON alone: the program says it itself. Throws nothing: it may be about this log.
   void error(const TrainingProgress& progress, const std::string& text) noexcept;

@@ -60,8 +60,7 @@ void TrainOptions::declare(Options& o) {
   o.group("Optimisation");
   o.add("learn-rate", learn_rate, "Highest learning rate; 0: the paper's, d_model^-0.5 * warm-up^-0.5").range(0, 100);
   o.add("lr-scale", lr_scale, "Multiplies the paper's learning rate").range(0, 1000);
-  o.add("lr-warmup", lr_warmup,
-        "Updates over which the learning rate rises; then it falls with the inverse square root, or stays")
+  o.add("lr-warmup", lr_warmup, "Updates over which the learning rate rises; then --lr-schedule says what follows")
       .range(1, 1e9);
   o.add("lr-schedule", lr_schedule, "What follows the warm-up").choices(schedule_names);
   o.add("optimizer-params", adam, "Adam's beta1, beta2 and epsilon");
@@ -95,9 +94,8 @@ void TrainOptions::declare(Options& o) {
   o.group("Validation");
   o.add("valid-sets", valid_sets, "Source and target of the validation set");
   o.add("valid-metrics", valid_metrics,
-        "What to measure; early stopping looks at the first. cross-entropy: natural logarithm, a target token with "
-        "</s>, "
-        "without label smoothing; perplexity: its exponential; brackets: a parser's F1")
+        "What to measure; early stopping looks at the first. cross-entropy: natural logarithm, a target token (</s> is "
+        "one), without label smoothing; perplexity: its exponential; brackets: a parser's F1")
       .choices(valid_metric_names());
   o.add("valid-freq", valid_freq, "Validate every so many updates, epochs, tokens or minutes; 0: at the end only")
       .check(amount("valid-freq"));
@@ -113,7 +111,7 @@ void TrainOptions::declare(Options& o) {
         "Save every so many updates, epochs, tokens or minutes (0: never), at the end, and, without a numbered model, "
         "after a validation that finds a new best one")
       .check(amount("save-freq"));
-  o.add("keep-last", keep_last, "How many numbered models to keep; 0: all").range(0, 1e9);
+  o.add("keep-last", keep_last, "How many numbered models to keep, of earlier runs too; 0: all").range(0, 1e9);
   o.add("restart", restart,
         "Begin anew although a checkpoint exists; it, the numbered and the best models are removed");
   o.group("Reports");
@@ -217,7 +215,8 @@ void TrainOptions::validate(OptionFiles files) const {
       .reads("train-sets", data.train_sets)
       .reads("valid-sets", valid_sets);
   if (trains()) files.writes("model", model_path).writes("model", TrainingFiles(model_path).state());
-  files.writes("log", log_file).writes("log-json", log_json).writes("valid-translation-output", valid_output);
+  files.writes("log", log_file).writes("log-json", log_json);
+  files.writes_numbered("valid-translation-output", valid_output);
 }
 
 // Options that would do nothing.

@@ -72,7 +72,7 @@ struct TrainOptions {
   // Fills in, where an option was not given, what the model that the training begins with says, the task's recipe and
   // a parser's search; and what --mini-batch-words sets.
   void settle(Options& options);
-  // Throws UserError for options that contradict each other.
+  // Throws UserError for options that contradict each other. files: what is read besides, as a configuration.
   void validate(OptionFiles files = {}) const;
 
  private:

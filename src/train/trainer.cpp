@@ -336,10 +336,10 @@ void Trainer::save(bool numbered) {
   }
   model_.save(options_.model_path, served);
   write_state();
-  remove_old();  // only now: of a save that is killed before, a resume removes the new model
   saved_at_ = state_.progress.updates;
   log_.event(state_.progress, "save",
              fmt::format("saved {} at update {}", options_.model_path, state_.progress.updates));
+  remove_old();  // only now: of a save that is killed before, a resume removes the new model
 }
 
 bool Trainer::reached_end() const {
@@ -385,7 +385,7 @@ void Trainer::run() try {
     // Models that an earlier run left, or a save that was killed, would be taken for this run's last. The best of all
     // metrics: which a run was given, only its checkpoint knows.
     for (const auto& path : files_.remove_later(state_.progress.updates, state_.progress.epochs, valid_metric_names()))
-      log::info("removed {}, which {} does not know of", path, files_.state());
+      log_.event(state_.progress, "remove", fmt::format("removed {}, which {} does not know of", path, files_.state()));
     remove_old();  // of a save that was killed before it did
     training = true;
     // Before this there is nothing to save.

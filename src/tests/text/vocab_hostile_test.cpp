@@ -108,7 +108,7 @@ TEST_CASE("damaged vocabularies are described in one line") {
         "v is not a vocabulary: expected a SentencePiece model, or a file that begins with #nmt-words, or a "
         "vocab.txt with the line [UNK]");
   CHECK(error(std::string("\x02\0\0\0\0\0\0\0{}", 10)) ==
-        "v is a model, not a vocabulary: nmt-vocab extract takes that out of it");
+        "v is a safetensors file, as models are, no vocabulary: nmt-vocab extract takes a model's out");
   CHECK(error("[UNK]\r\r\n</s>\n") == "v has no unknown piece: add a line [UNK]");
   CHECK(error(header + "<unk>\n</s>\nx\t3\na") == "v is cut off or damaged: it ends after 0 of 1 merges");
   CHECK(error(header + "<unk>\n</s>\n") == "v is cut off or damaged: it ends after 2 of 3 words");

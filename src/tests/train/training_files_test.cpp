@@ -173,6 +173,11 @@ TEST_CASE("the model that a checkpoint knows of stays until the next checkpoint 
   CHECK(!std::filesystem::exists(folder / "m.iter2.safetensors"));
   CHECK(std::filesystem::exists(folder / "m.iter3.safetensors"));
   CHECK(!std::filesystem::exists(folder / "m.iter4.safetensors"));
+  // As of a last save that was killed before it removed the one before.
+  std::filesystem::copy_file(folder / "m.iter3.safetensors", folder / "m.iter2.safetensors");
+  folder.further(o, "3u");
+  CHECK(!std::filesystem::exists(folder / "m.iter2.safetensors"));
+  CHECK(std::filesystem::exists(folder / "m.iter3.safetensors"));
 }
 
 TEST_CASE("a model that cannot be written is refused before anything is trained") {
