@@ -2,7 +2,11 @@
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)  # what includes them it does not cache
+endif()
+# Headers are precompiled (Layers.cmake) where parsing is half of the time: in builds with sanitizers that hardly
+# optimise. Where GCC 12 optimises what includes them, it warns of the standard library's own code; ccache does not cache it.
+if(CCACHE OR NOT NMT_SANITIZE OR NOT CMAKE_BUILD_TYPE MATCHES "^(None|Debug)$")
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
 
 add_library(nmt_flags INTERFACE)

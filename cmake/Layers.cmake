@@ -1,6 +1,5 @@
 # The headers that most sources include are parsed once, not anew for each source. Every source names what it includes all
-# the same: it compiles without them, too (CMAKE_DISABLE_PRECOMPILE_HEADERS=ON). (GCC 12 crashes where a source is optimised
-# otherwise than they.)
+# the same: most builds go without them (Compiler.cmake). (GCC 12 crashes where a source is optimised otherwise than they.)
 set(NMT_HEADERS <algorithm> <cmath> <filesystem> <fstream> <functional> <map> <memory> <numeric> <span> <string> <vector>
   <fmt/format.h>)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/headers.cpp CONTENT "")
