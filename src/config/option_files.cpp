@@ -1,7 +1,7 @@
 #include "config/option_files.h"
 
-#include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/files.h"
