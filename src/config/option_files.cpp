@@ -12,6 +12,10 @@ namespace {
 
 constexpr std::string_view kNumber = "{U}";
 
+void require_apart(bool apart, const std::string& other, const std::string& option, const std::string& file) {
+  require(apart, "--{} and --{} are one file, {}: what is written needs a file of its own", other, option, file);
+}
+
 }  // namespace
 
 std::string with_number(std::string name, int64_t number) {
@@ -52,9 +56,8 @@ OptionFiles& OptionFiles::writes(const std::string& option, const std::string& p
   require(!path.ends_with(".gz") && !path.ends_with(".zst"),
           "--{} {}: what is written is not compressed: give a name without that ending", option, path);
   for (const Named& other : all_)
-    require((!other.written && is_standard_output(path)) || !same_file(path, other.path),
-            "--{} and --{} are one file, {}: what is written needs a file of its own", other.option, option,
-            output_name(path));
+    require_apart((!other.written && is_standard_output(path)) || !same_file(path, other.path), other.option, option,
+                  output_name(path));
   all_.push_back({option, path, true});
   return *this;
 }
@@ -62,14 +65,13 @@ OptionFiles& OptionFiles::writes(const std::string& option, const std::string& p
 OptionFiles& OptionFiles::writes_numbered(const std::string& option, const std::string& path) {
   const std::string name = std::filesystem::path(path).filename();
   const size_t at = name.find(kNumber);
-  for (const Named& other : std::vector(all_)) {
+  if (at == name.npos) return writes(option, path);
+  for (const Named& other : all_) {
     const std::string file = std::filesystem::path(other.path).filename();
-    if (at == name.npos || !file.starts_with(name.substr(0, at))) continue;
+    if (!file.starts_with(name.substr(0, at))) continue;
     for (size_t end = at + 1; end <= file.size(); ++end)  // each number that may stand there
       if (const auto number = parse_number<int64_t>(std::string_view(file).substr(at, end - at)))
-        require(!same_file(with_number(path, *number), other.path),
-                "--{} and --{} are one file, {}: what is written needs a file of its own", other.option, option,
-                other.path);
+        require_apart(!same_file(with_number(path, *number), other.path), other.option, option, other.path);
   }
   return writes(option, path);
 }

@@ -77,10 +77,9 @@ void read_value(const nlohmann::json& json, T& value) {
 }
 
 // Throws nlohmann::json::exception or UserError for what to_json did not write.
-TrainingState from_json(const std::string& text) {
+TrainingState from_json(const nlohmann::json& json) {
   // May be missing, as earlier versions did not write them.
   constexpr std::string_view kLater[] = {"loss-scaling", "measured-on", "depth-scaling", "due", "cost-tokens"};
-  const auto json = nlohmann::json::parse(text);
   TrainingState state;
   visit(state, [&](const char* name, auto&... values) {
     if (std::ranges::count(kLater, name) > 0 && !json.contains(name)) return;
@@ -94,11 +93,10 @@ TrainingState from_json(const std::string& text) {
 }
 
 // Throws UserError for what a later version has written, which this one would leave out.
-void require_known(const std::string& progress, const std::string& path) {
+void require_known(const nlohmann::json& json, const std::string& path) {
   std::set<std::string> known = {"loss-scale", "validation"};  // written by earlier versions
   TrainingState state;
   visit(state, [&](const char* name, const auto&...) { known.insert(name); });
-  const auto json = nlohmann::json::parse(progress, nullptr, false);
   if (!json.is_object()) return;  // is said where it is read
   for (const auto& [name, value] : json.items())
     require(known.contains(name), "{}: this version of nmt does not know the state '{}' of its training", path, name);
@@ -147,11 +145,12 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
   const std::string* progress = file.metadata(kProgressKey);
   require(progress != nullptr, "{} is a model without the state of its training", path);
   require_as_written(file, *progress);
-  require_known(*progress, path);
+  const auto json = nlohmann::json::parse(*progress, nullptr, false);
+  require_known(json, path);
   TrainingState state;
   bool sound = false;
   try {
-    state = from_json(*progress);
+    state = from_json(json);
     const auto& p = state.progress;
     sound = std::min({p.updates, p.epochs, p.sentences, p.tokens, state.skipped}) >= 0 && p.seconds >= 0 &&
             state.skipped <= p.updates && state.loss_scale.value > 0 &&
