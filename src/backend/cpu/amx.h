@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cpu/avx512.h"
+#include "backend/cpu/prefetch.h"
 #include "backend/cpu/product_parts.h"
 
 // AMX, whose tiles are 16 rows of 64 bytes, and one of whose instructions multiplies two of them: products for
@@ -43,7 +44,7 @@ struct AmxFetch {
 
   NMT_AMX [[gnu::always_inline]] void operator()(int64_t i) const {
     for (int64_t piece = 0; piece < pieces; ++piece)
-      for (int64_t byte = 0; byte < bytes; byte += kLine) avx512::prefetch_far(at, i * line + piece * stride + byte);
+      for (int64_t byte = 0; byte < bytes; byte += kLine) prefetch_far(at, i * line + piece * stride + byte);
   }
 };
 

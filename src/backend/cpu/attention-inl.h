@@ -13,6 +13,7 @@
 
 #include "backend/cpu/attention_items.h"
 #include "backend/cpu/attention_product.h"
+#include "backend/cpu/prefetch.h"
 #include "backend/cpu/scratch.h"
 #include "backend/cpu/simd-inl.h"
 #include "base/math.h"
@@ -41,7 +42,7 @@ template <class T>
 HWY_INLINE void fetch_rows(const T* x, int64_t stride, int64_t rows, int64_t width) {
   constexpr int64_t kMostRows = 64, kLine = 64 / sizeof(T);  // of more, the first would be gone again
   for (int64_t r = 0; r < std::min(rows, kMostRows); ++r) {
-    for (int64_t c = 0; c < width; c += kLine) prefetch_far(x + r * stride + c);
+    for (int64_t c = 0; c < width; c += kLine) prefetch_far(x + r * stride + c, 0);
   }
 }
 

@@ -102,11 +102,4 @@ NMT_AVX512 inline void transpose(Vectors& v) {
   }
 }
 
-// For addresses that may lie past the end: into the nearest cache, or the second.
-inline const char* address(const void* p, int64_t bytes) {
-  return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(bytes));
-}
-inline void prefetch(const void* p, int64_t bytes) { _mm_prefetch(address(p, bytes), _MM_HINT_T0); }
-inline void prefetch_far(const void* p, int64_t bytes) { _mm_prefetch(address(p, bytes), _MM_HINT_T1); }
-
 }  // namespace nmt::cpu::avx512

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "backend/cpu/attention-inl.h"
+#include "backend/cpu/prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
@@ -62,7 +63,7 @@ struct FourRows {
   // n lanes of each at a column.
   HWY_INLINE std::array<VF, 4> load_at(int64_t column, size_t n) const {
     const DF d;
-    for (const T* p : next) prefetch_far(p + column);
+    for (const T* p : next) prefetch_far(p + column, 0);
     return {load(d, row[0] + column, n), load(d, row[1] + column, n), load(d, row[2] + column, n),
             load(d, row[3] + column, n)};
   }

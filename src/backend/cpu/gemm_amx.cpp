@@ -4,6 +4,7 @@
 
 #include "backend/cpu/amx.h"
 #include "backend/cpu/amx_blocks.h"
+#include "backend/cpu/prefetch.h"
 #include "backend/cpu/scratch.h"
 #include "base/math.h"
 

@@ -5,6 +5,7 @@
 #include "backend/cpu/amx.h"
 #include "backend/cpu/amx_blocks.h"
 #include "backend/cpu/gemm_amx.h"
+#include "backend/cpu/prefetch.h"
 #include "backend/cpu/products.h"
 #include "backend/cpu/scratch.h"
 #include "base/error.h"

@@ -8,6 +8,7 @@
 #include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/panel_tile.h"
+#include "backend/cpu/prefetch.h"
 #include "backend/cpu/products.h"
 #include "backend/cpu/scratch.h"
 #include "base/error.h"

@@ -6,6 +6,7 @@
 #include "backend/cpu/amx.h"
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/prefetch.h"
 #include "base/error.h"
 #include "base/math.h"
 

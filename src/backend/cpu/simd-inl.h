@@ -25,6 +25,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/prefetch.h"
 #include "base/error.h"
 #include "base/math.h"
 #include "base/philox.h"
@@ -152,19 +153,12 @@ HWY_INLINE void store(D d, hn::Vec<D> v, T* p, size_t n) {
   std::memcpy(p, lanes, n * sizeof(T));
 }
 
-// Into the second cache, for many lines from memory: there a processor (Zen 4, for one) can wait for more of them at a
-// time than for lines of the first one.
-template <class T>
-HWY_INLINE void prefetch_far(const T* p) {
-  __builtin_prefetch(p, 0, 2);
-}
-
 // For what is read in order, once, from memory. Between the loads of a loop that computes much, the processor looks too
 // few cache lines ahead: this made dropout of large tensors twice as fast.
 template <class T>
 HWY_INLINE void prefetch_ahead(const T* p) {
-  constexpr uintptr_t kBytes = 2048;
-  hwy::Prefetch(reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(p) + kBytes));  // may lie past the end
+  constexpr int64_t kBytes = 2048;
+  prefetch(p, kBytes);
 }
 
 template <class D, class T>
