@@ -177,6 +177,7 @@ constexpr Tiles kTiles = {multiply_tile<kPairs, kRounds, 1>, multiply_tile<kPair
 
 struct Block {
   int64_t row, end_row, column, end_column, step, steps;
+  bool last_steps;
   bool widen;
   const Tiles& tiles;
   // Memory of the thread: the sums of the block's panels [kBlockRows, kPanel] where it has not all steps; its rows of
@@ -186,7 +187,11 @@ struct Block {
 
 void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
   const ColumnGroups g = groups_of_panel(p.t, p.k);
-  const std::byte* b = p.b + g.offset_of(column) + block.step * g.step_bytes();
+  const auto steps_of = [&](int64_t panel, int64_t step) { return p.b + g.offset_of(panel) + step * g.step_bytes(); };
+  const std::byte* const b = steps_of(column, block.step);
+  const std::byte* const next = column + kPanel < block.end_column ? steps_of(column + kPanel, block.step)
+                                : block.last_steps                 ? nullptr
+                                                                   : steps_of(block.column, block.step + block.steps);
   if (block.widen) widen_panel(b, block.steps, block.wide_b);
   Epilogue e = p.epilogue;
   if (e.bias != nullptr) e.bias += column;
@@ -199,8 +204,9 @@ void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
               .steps = block.steps,
               .b = b,
               .group_bytes = g.bytes(),
+              .ahead = Ahead::of(next, block.steps, row - block.row, block.end_row - block.row),
               .first_steps = block.step == 0,
-              .last_steps = (block.step + block.steps) * elements_of_step(p.t) == p.k,
+              .last_steps = block.last_steps,
               .sums = block.sums == nullptr
                           ? nullptr
                           : block.sums + (column - block.column) * kBlockRows + (row - block.row) * kPanel,
@@ -246,6 +252,7 @@ void multiply_steps(const StepProduct& p) {
                           .end_column = std::min(column + columns, p.n),
                           .step = step,
                           .steps = std::min(most_steps, steps - step),
+                          .last_steps = steps - step <= most_steps,
                           .widen = widen,
                           .tiles = tiles,
                           .sums = parts ? sums : nullptr,

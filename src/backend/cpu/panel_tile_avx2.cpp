@@ -6,6 +6,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/panel_tile.h"
 #include "backend/cpu/panels.h"
+#include "backend/cpu/prefetch.h"
 #include "backend/cpu/products.h"
 
 // Of 16 registers 12 are sums: 6 rows of 16 columns.
@@ -53,8 +54,8 @@ NMT_AVX2 [[gnu::always_inline]] inline void finish(const Tile& t, int64_t first,
 }
 
 // The loops over rows and vectors are unrolled early, else GCC keeps the sums in memory.
-template <int R>
-NMT_AVX2 void multiply_tile(const Tile& t) {
+template <int R, bool kAhead>
+NMT_AVX2 void multiply_groups(const Tile& t) {
   const int64_t row = t.row_bytes;
   for (int64_t first = 0; first < t.columns; first += kColumns) {
     __m256 sums[R][kVectors];
@@ -64,7 +65,9 @@ NMT_AVX2 void multiply_tile(const Tile& t) {
       for (int v = 0; v < kVectors; ++v)
         sums[r][v] = t.first_steps ? _mm256_setzero_ps() : _mm256_loadu_ps(t.sums + r * kPanel + first + v * kLanes);
     const std::byte *x = t.x, *b = t.b + first / kColumns * t.group_bytes;
-    for (int64_t i = t.steps; i > 0; --i, x += t.step_bytes, b += kLine) {
+    int64_t ahead = first / kColumns * t.group_bytes;
+    for (int64_t i = t.steps; i > 0; --i, x += t.step_bytes, b += kLine, ahead += t.ahead.step_bytes) {
+      if constexpr (kAhead) prefetch_far(t.ahead.share, ahead);
       const __m256 low = _mm256_load_ps(reinterpret_cast<const float*>(b)),
                    high = _mm256_load_ps(reinterpret_cast<const float*>(b) + kLanes);
 #pragma GCC unroll 6
@@ -83,6 +86,11 @@ NMT_AVX2 void multiply_tile(const Tile& t) {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) _mm256_storeu_ps(t.sums + r * kPanel + first + v * kLanes, sums[r][v]);
   }
+}
+
+template <int R>
+NMT_AVX2 void multiply_tile(const Tile& t) {
+  t.ahead.share == nullptr ? multiply_groups<R, false>(t) : multiply_groups<R, true>(t);
 }
 
 }  // namespace
