@@ -17,8 +17,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 
-// Queries that read the same rows together: the sums of four keys each are in registers, of which AVX-512 has 32.
-constexpr int kQueriesTogether = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+// Queries that read the same rows together, so that these come from memory once, while all that is made of them keeps
+// the processor busy. So many of them have sums of four keys each in registers, of which AVX-512 has 32.
+constexpr int kQueriesTogether = 4, kQueriesInRegisters = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 
 // Where the row of a query's key j is. end_of_shared(): of the keys from `begin` on, those that `count` queries from
 // this one on have in common, up to `length` or a multiple of four.
@@ -60,10 +61,12 @@ struct FourRows {
     }
   }
 
-  // n lanes of each at a column.
+  // n lanes of each at a column. kFetches: and the next four rows'.
+  template <bool kFetches>
   HWY_INLINE std::array<VF, 4> load_at(int64_t column, size_t n) const {
     const DF d;
-    for (const T* p : next) prefetch_far(p + column, 0);
+    if constexpr (kFetches)
+      for (const T* p : next) prefetch_far(p + column, 0);
     return {load(d, row[0] + column, n), load(d, row[1] + column, n), load(d, row[2] + column, n),
             load(d, row[3] + column, n)};
   }
@@ -126,35 +129,70 @@ HWY_INLINE void load_queries(const FewQueries& f, const T* q, int64_t stride, fl
     load_rows(q + h * f.d_k, stride, f.queries, f.queries, f.d_k, scale, x.queries + h * f.queries * round_up(f.d_k));
 }
 
+// The scores of four keys, whose rows have a head at `column`, of the queries of its row `row` and the next.
+template <int kQueries, bool kFetches, class T>
+HWY_INLINE void four_scores(const FewQueries& f, const FourRows<T>& keys, int64_t column, int64_t row, int64_t j,
+                            int64_t padded, const FewQueries::Arrays& x) {
+  const DF d;
+  const int64_t width = round_up(f.d_k);
+  const float* q = x.queries + row * width;
+  VF sums[kQueries][4];
+  for (auto& of_query : sums)
+    for (VF& sum : of_query) sum = hn::Zero(d);
+  for_each(d, f.d_k, [&](int64_t c, size_t n) HWY_ATTR {
+    const auto k = keys.template load_at<kFetches>(column + c, n);
+#pragma GCC unroll 4
+    for (int r = 0; r < kQueries; ++r) {
+      const auto query = hn::Load(d, q + r * width + c);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) sums[r][i] = hn::MulAdd(query, k[i], sums[r][i]);
+    }
+  });
+#pragma GCC unroll 4
+  for (int r = 0; r < kQueries; ++r)
+    hn::Store(sums_of_lanes(sums[r][0], sums[r][1], sums[r][2], sums[r][3]), hn::Full128<float>(),
+              x.weights + (row + r) * padded + j);
+}
+
+// The sums of these queries += what four values add.
+template <int kQueries, bool kFetches, class T>
+HWY_INLINE void add_four_values(const FewQueries& f, const FourRows<T>& values, int64_t column, int64_t row, int64_t j,
+                                int64_t padded, const FewQueries::Arrays& x) {
+  const DF d;
+  const int64_t width = round_up(f.d_v);
+  float* const sums = x.sums + row * width;
+  VF p[kQueries][4];
+#pragma GCC unroll 4
+  for (int r = 0; r < kQueries; ++r)
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) p[r][i] = hn::Set(d, x.weights[(row + r) * padded + j + i]);
+  for_each(d, f.d_v, [=](int64_t c, size_t n) HWY_ATTR {
+    const auto v = values.template load_at<kFetches>(column + c, n);
+#pragma GCC unroll 4
+    for (int r = 0; r < kQueries; ++r) {
+      float* to = sums + r * width + c;
+      const auto even = hn::MulAdd(p[r][2], v[2], hn::MulAdd(p[r][0], v[0], hn::Load(d, to)));
+      const auto odd = hn::MulAdd(p[r][3], v[3], hn::Mul(p[r][1], v[1]));
+      hn::Store(hn::Add(even, odd), d, to);
+    }
+  });
+}
+
 // weights[h][r][j] = q[h][r] . k[j][h], of the queries first .. first + kQueries and the keys from `begin` on: of all
 // these queries together as far as they share keys, then of each half.
 template <int kQueries, class Rows>
 HWY_INLINE void scores(const FewQueries& f, int64_t first, const Rows& keys, int64_t begin, int64_t length,
                        const FewQueries::Arrays& x) {
-  const DF d;
-  const int64_t width = round_up(f.d_k), padded = round_up(length);
+  constexpr int kInRegisters = std::min(kQueries, kQueriesInRegisters);
+  const int64_t padded = round_up(length);
   const int64_t end = keys.end_of_shared(first, kQueries, begin, length);
   for (int64_t j = begin; j < end; j += 4) {
     const FourRows rows(keys, first, j, length);
     for (int64_t h = 0; h < f.heads; ++h) {
-      const float* q = x.queries + (h * f.queries + first) * width;
-      const int64_t column = h * f.d_k;
-      VF sums[kQueries][4];
-      for (auto& of_query : sums)
-        for (VF& sum : of_query) sum = hn::Zero(d);
-      for_each(d, f.d_k, [&](int64_t c, size_t n) HWY_ATTR {
-        const auto k = rows.load_at(column + c, n);
-#pragma GCC unroll 4
-        for (int r = 0; r < kQueries; ++r) {
-          const auto query = hn::Load(d, q + r * width + c);
-#pragma GCC unroll 4
-          for (int i = 0; i < 4; ++i) sums[r][i] = hn::MulAdd(query, k[i], sums[r][i]);
-        }
-      });
-#pragma GCC unroll 4
-      for (int r = 0; r < kQueries; ++r)
-        hn::Store(sums_of_lanes(sums[r][0], sums[r][1], sums[r][2], sums[r][3]), hn::Full128<float>(),
-                  x.weights + (h * f.queries + first + r) * padded + j);
+      const int64_t row = h * f.queries + first;
+      four_scores<kInRegisters, true>(f, rows, h * f.d_k, row, j, padded, x);
+      if constexpr (kQueries > kInRegisters)
+        four_scores<kInRegisters, false>(f, rows, h * f.d_k, row + kInRegisters, j, padded, x);
     }
   }
   if constexpr (kQueries > 1) {
@@ -167,28 +205,16 @@ HWY_INLINE void scores(const FewQueries& f, int64_t first, const Rows& keys, int
 template <int kQueries, class Rows>
 HWY_INLINE void weighted_sums(const FewQueries& f, int64_t first, const Rows& values, int64_t begin, int64_t length,
                               const FewQueries::Arrays& x) {
-  const DF d;
-  const int64_t width = round_up(f.d_v), padded = round_up(length);
+  constexpr int kInRegisters = std::min(kQueries, kQueriesInRegisters);
+  const int64_t padded = round_up(length);
   const int64_t end = values.end_of_shared(first, kQueries, begin, length);
   for (int64_t j = begin; j < end; j += 4) {
     const FourRows rows(values, first, j, length);
     for (int64_t h = 0; h < f.heads; ++h) {
-      const int64_t row = h * f.queries + first, column = h * f.d_v;
-      VF p[kQueries][4];
-#pragma GCC unroll 4
-      for (int r = 0; r < kQueries; ++r)
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) p[r][i] = hn::Set(d, x.weights[(row + r) * padded + j + i]);
-      for_each(d, f.d_v, [&](int64_t c, size_t n) HWY_ATTR {
-        const auto v = rows.load_at(column + c, n);
-#pragma GCC unroll 4
-        for (int r = 0; r < kQueries; ++r) {
-          float* to = x.sums + (row + r) * width + c;
-          const auto even = hn::MulAdd(p[r][2], v[2], hn::MulAdd(p[r][0], v[0], hn::Load(d, to)));
-          const auto odd = hn::MulAdd(p[r][3], v[3], hn::Mul(p[r][1], v[1]));
-          hn::Store(hn::Add(even, odd), d, to);
-        }
-      });
+      const int64_t row = h * f.queries + first;
+      add_four_values<kInRegisters, true>(f, rows, h * f.d_v, row, j, padded, x);
+      if constexpr (kQueries > kInRegisters)
+        add_four_values<kInRegisters, false>(f, rows, h * f.d_v, row + kInRegisters, j, padded, x);
     }
   }
   if constexpr (kQueries > 1) {
