@@ -166,6 +166,7 @@ HWY_INLINE void add_four_values(const FewQueries& f, const FourRows<T>& values, 
   for (int r = 0; r < kQueries; ++r)
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) p[r][i] = hn::Set(d, x.weights[(row + r) * padded + j + i]);
+  // By value, else GCC keeps in memory what the loop uses.
   for_each(d, f.d_v, [=](int64_t c, size_t n) HWY_ATTR {
     const auto v = values.template load_at<kFetches>(column + c, n);
 #pragma GCC unroll 4
