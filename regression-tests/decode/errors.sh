@@ -154,3 +154,4 @@ scores --config one.cfg --ensemble a.safetensors b.safetensors > of_two
 scores --ensemble a.safetensors b.safetensors | cmp - of_two
 cmp -s of_one of_two || echo "they differ"
 decode --config several.cfg --model a.safetensors --weights 5 5
+decode --config several.cfg --ensemble b.safetensors a.safetensors

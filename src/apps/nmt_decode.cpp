@@ -77,15 +77,20 @@ struct DecodeOptions {
     o.add("quiet", quiet, "Log only warnings and errors");
   }
 
-  // One of --model and --ensemble, where a configuration gives the other.
+  // One of --model and --ensemble, where a configuration gives the other. Throws UserError for weights that it gives to
+  // other models.
   void choose_models(Options& declared) {
-    const Option &one = *declared.find("model"), &several = *declared.find("ensemble");
-    if (!one.given() || !several.given()) return;
-    if (one.source() > several.source()) model.clear();
-    if (one.source() < several.source()) {
-      ensemble.clear();
-      if (declared.find("weights")->source() > one.source()) weights.clear();
+    const Option &one = *declared.find("model"), &several = *declared.find("ensemble"),
+                 &of_several = *declared.find("weights");
+    if (one.given() && several.given()) {
+      if (one.source() > several.source()) model.clear();
+      if (one.source() < several.source()) {
+        ensemble.clear();
+        if (of_several.source() > one.source()) weights.clear();
+      }
     }
+    require(ensemble.empty() || weights.empty() || of_several.source() <= several.source(),
+            "the weights of the configuration are not known to be those of --ensemble: give --weights, too");
   }
 
   // Throws UserError for options that contradict each other.
