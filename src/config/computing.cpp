@@ -1,8 +1,11 @@
 #include "config/computing.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include <sched.h>
@@ -34,8 +37,8 @@ int cores() {
   cpu_set_t cores;
   int count = static_cast<int>(std::thread::hardware_concurrency());  // where cpu_set_t has too few bits
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) count = CPU_COUNT(&cores);
-  std::ifstream limit("/sys/fs/cgroup/cpu.max");
-  return std::max(1, std::min(count, cores_of_quota(limit).value_or(count)));
+  std::ifstream membership("/proc/self/cgroup");
+  return std::max(1, std::min(count, cores_of_groups(membership, "/sys/fs/cgroup").value_or(count)));
 }
 
 }  // namespace
@@ -48,6 +51,21 @@ int threads_or_all(int threads) {
       log::warn("--cpu-threads {} on {} cores: threads that wait for each other in turns are slow", threads, all);
     });
   return threads;
+}
+
+std::optional<int> cores_of_groups(std::istream& membership, const std::filesystem::path& root) {
+  constexpr std::string_view kOfVersion2 = "0::/";
+  std::optional<int> fewest;
+  for (std::string line; std::getline(membership, line);) {
+    if (!line.starts_with(kOfVersion2)) continue;
+    std::filesystem::path group = line.substr(kOfVersion2.size());
+    for (bool at_root = false; !at_root; group = group.parent_path()) {
+      at_root = group.empty();
+      std::ifstream limit(root / group / "cpu.max");
+      if (const auto cores = cores_of_quota(limit)) fewest = std::min(*cores, fewest.value_or(*cores));
+    }
+  }
+  return fewest;
 }
 
 std::optional<int> cores_of_quota(std::istream& limit) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -275,6 +276,33 @@ TEST_CASE("a container's share of the cores counts", "[config]") {
   for (const char* none : {"max 100000\n", "", "200000", "200000 0", "-1 100000", "x"}) CHECK(!cores(none));
 }
 
+TEST_CASE("the fewest cores of a process's control groups count", "[config]") {
+  const TempFolder folder;
+  const auto root = std::filesystem::path(folder.path()) / "groups", inner = root / "user.slice" / "of one";
+  std::filesystem::create_directories(inner);
+  const auto limit = [](const std::filesystem::path& group, const char* quota) {
+    std::ofstream(group / "cpu.max") << quota << '\n';
+  };
+  const auto cores = [&](const char* membership) {
+    std::istringstream groups(membership);
+    return cores_of_groups(groups, root);
+  };
+  constexpr const char* kInner = "0::/user.slice/of one\n";
+  CHECK(!cores(kInner));
+  limit(inner, "max 100000");
+  limit(root / "user.slice", "300000 100000");
+  CHECK(cores(kInner) == 3);
+  CHECK(cores("0::/user.slice\n") == 3);
+  CHECK(!cores("0::/\n"));
+  limit(inner, "200000 100000");
+  CHECK(cores("2:cpuacct:/\n0::/user.slice/of one\n") == 2);
+  limit(root, "100000 100000");  // as a container sees its own
+  CHECK(cores(kInner) == 1);
+  CHECK(cores("0::/\n") == 1);
+  CHECK(cores("0::/of another/container\n") == 1);
+  for (const char* none : {"", "1:cpu:/user.slice\n", "user.slice\n"}) CHECK(!cores(none));
+}
+
 TEST_CASE("no number of threads means one a core", "[config]") {
   Options options;
   int threads = 0;
@@ -289,8 +317,8 @@ TEST_CASE("no number of threads means one a core", "[config]") {
   CHECK(threads_or_all(threads) == 1);
   REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
   const int all = CPU_COUNT(&before);
-  std::ifstream limit("/sys/fs/cgroup/cpu.max");
-  CHECK(threads_or_all(threads) == std::min(all, cores_of_quota(limit).value_or(all)));
+  std::ifstream membership("/proc/self/cgroup");
+  CHECK(threads_or_all(threads) == std::min(all, cores_of_groups(membership, "/sys/fs/cgroup").value_or(all)));
   option.set({"3"});
   CHECK(threads_or_all(threads) == 3);
   CHECK_THROWS_AS(option.set({"-1"}), UserError);
