@@ -185,6 +185,7 @@ struct InspectOptions {
 void inspect(const InspectOptions& options, OptionFiles files) {
   files.opens("vocab", options.vocab).reads("text-sets", options.text_sets).writes("output", options.output);
   const auto vocab = Vocab::load(options.vocab);
+  AtomicFile file(options.output);
   std::string text =
       fmt::format("type: {}\nsize: {}\nend of sentence: {} ({})\nunknown: {} ({})\n", vocab->type(), vocab->size(),
                   vocab->piece(vocab->eos_id()), vocab->eos_id(), vocab->piece(vocab->unk_id()), vocab->unk_id());
@@ -196,7 +197,6 @@ void inspect(const InspectOptions& options, OptionFiles files) {
     text += fmt::format("{}: {}\n", reader.name(), measure_fit(*vocab, words, threads_or_all(options.threads)).text());
   }
   for (int id = 0; options.pieces && id < vocab->size(); ++id) text += fmt::format("{}\t{}\n", id, vocab->piece(id));
-  AtomicFile file(options.output);
   file.write(text);
   file.commit();
 }
