@@ -26,10 +26,14 @@ elseif(NMT_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    if(NOT "$ENV{CUDAARCHS}" STREQUAL "")  # CMake itself heeds it in a new build folder only
-      set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}")
-    elseif(NOT CMAKE_CUDA_ARCHITECTURES)
-      nmt_find_architectures(CMAKE_CUDA_ARCHITECTURES)
+    # Those of -D, or of the environment, which CMake itself heeds in a new build folder only, or what is there.
+    if("$CACHE{CMAKE_CUDA_ARCHITECTURES}" STREQUAL "$CACHE{NMT_CUDA_ARCHITECTURES}")
+      set(architectures "$ENV{CUDAARCHS}")
+      if(NOT architectures)
+        nmt_find_architectures(architectures)
+      endif()
+      set(CMAKE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "CUDA architectures" FORCE)
+      set(NMT_CUDA_ARCHITECTURES "${architectures}" CACHE INTERNAL "Those that -D has not given")
     endif()
     enable_language(CUDA)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know of it
