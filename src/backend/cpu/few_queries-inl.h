@@ -17,9 +17,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace nmt::cpu::HWY_NAMESPACE {
 
-// Queries that read the same rows together, so that these come from memory once, while all that is made of them keeps
-// the processor busy. So many of them have sums of four keys each in registers, of which AVX-512 has 32.
-constexpr int kQueriesTogether = 4, kQueriesInRegisters = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+// Queries that read the same rows together: these come from memory once, while what is made of them keeps the processor
+// busy.
+constexpr int kQueriesTogether = 4;
+// Those of them whose sums of four keys each are in registers at a time, of which AVX-512 has 32.
+constexpr int kQueriesInRegisters = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 
 // Where the row of a query's key j is. end_of_shared(): of the keys from `begin` on, those that `count` queries from
 // this one on have in common, up to `length` or a multiple of four.
@@ -61,7 +63,7 @@ struct FourRows {
     }
   }
 
-  // n lanes of each at a column. kFetches: and the next four rows'.
+  // n lanes of each at a column. kFetches: while those of `next` are fetched.
   template <bool kFetches>
   HWY_INLINE std::array<VF, 4> load_at(int64_t column, size_t n) const {
     const DF d;
@@ -129,7 +131,7 @@ HWY_INLINE void load_queries(const FewQueries& f, const T* q, int64_t stride, fl
     load_rows(q + h * f.d_k, stride, f.queries, f.queries, f.d_k, scale, x.queries + h * f.queries * round_up(f.d_k));
 }
 
-// The scores of four keys, whose rows have a head at `column`, of the queries of its row `row` and the next.
+// The scores of four keys, whose rows have a head at `column`, for kQueries rows of x.queries from `row` on.
 template <int kQueries, bool kFetches, class T>
 HWY_INLINE void four_scores(const FewQueries& f, const FourRows<T>& keys, int64_t column, int64_t row, int64_t j,
                             int64_t padded, const FewQueries::Arrays& x) {
@@ -154,7 +156,7 @@ HWY_INLINE void four_scores(const FewQueries& f, const FourRows<T>& keys, int64_
               x.weights + (row + r) * padded + j);
 }
 
-// The sums of these queries += what four values add.
+// The same rows of x.sums += the sum of four values, by their weights.
 template <int kQueries, bool kFetches, class T>
 HWY_INLINE void add_four_values(const FewQueries& f, const FourRows<T>& values, int64_t column, int64_t row, int64_t j,
                                 int64_t padded, const FewQueries::Arrays& x) {

@@ -5,7 +5,6 @@
 #include <immintrin.h>
 
 #include "backend/cpu/gemm_bytes.h"
-#include "backend/cpu/panel_tile.h"
 #include "backend/cpu/panels.h"
 #include "backend/cpu/prefetch.h"
 #include "backend/cpu/products.h"
@@ -48,8 +47,8 @@ NMT_AVX2 void multiply_group(const uint8_t* x, int64_t row_bytes, int64_t eights
     load(b, first);
     load(b + kLine, second);
     if constexpr (kAhead) {
-      prefetch_far(ahead.share, group + 2 * i * ahead.step_bytes);
-      prefetch_far(ahead.share, group + (2 * i + 1) * ahead.step_bytes);
+      prefetch_far(ahead.share, group + 2 * i * ahead.bytes);
+      prefetch_far(ahead.share, group + (2 * i + 1) * ahead.bytes);
     }
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
@@ -90,12 +89,13 @@ void multiply_bytes_by_avx2(const ByteProduct& p) {
   for (int64_t column = p.begin; column < p.end; column += kPanel) {
     const int64_t columns = std::min(kPanel, p.end - column);
     const std::byte* const panel = p.packed + g.offset_of(column);
-    const std::byte* const next = column + kPanel < p.end ? p.packed + g.offset_of(column + kPanel) : nullptr;
+    const PanelSteps next =
+        column + kPanel < p.end ? PanelSteps{p.packed + g.offset_of(column + kPanel), 2 * eights} : PanelSteps();
     const float* const bias = p.epilogue.bias == nullptr ? nullptr : p.epilogue.bias + column - p.begin;
     for (int64_t row = 0; row < p.m; row += kTileRows) {
       const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
       kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, row_bytes, eights, panel, g.bytes(), columns,
-                                               Ahead::of(next, g.steps, row, p.m), sums);
+                                               Ahead::of(next, row, p.m), sums);
       dequantise(p.ty, rows, columns, sums, kPanel, p.rows + row, p.scale + column, p.sum + column, bias,
                  p.epilogue.activation == Activation::kRelu, offset(p.y, row * p.ldy + column - p.begin, p.ty), p.ldy);
     }

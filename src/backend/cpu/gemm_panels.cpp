@@ -177,21 +177,26 @@ constexpr Tiles kTiles = {multiply_tile<kPairs, kRounds, 1>, multiply_tile<kPair
 
 struct Block {
   int64_t row, end_row, column, end_column, step, steps;
-  bool last_steps;
-  bool widen;
+  bool last_steps, widen;
+  PanelSteps after;  // that the next block begins with, if it has these rows
   const Tiles& tiles;
   // Memory of the thread: the sums of the block's panels [kBlockRows, kPanel] where it has not all steps; its rows of
   // x and a panel as float32, kBlockSteps of either.
   float *sums, *wide_x, *wide_b;
 };
 
+// So many steps at most from this one on; none past the last column.
+PanelSteps steps_of(const PanelProduct& p, int64_t column, int64_t step, int64_t most) {
+  if (column >= p.n) return {};
+  const ColumnGroups g = groups_of_panel(p.t, p.k);
+  return {p.b + g.offset_of(column) + step * g.step_bytes(), std::min(most, p.k / elements_of_step(p.t) - step)};
+}
+
 void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
   const ColumnGroups g = groups_of_panel(p.t, p.k);
-  const auto steps_of = [&](int64_t panel, int64_t step) { return p.b + g.offset_of(panel) + step * g.step_bytes(); };
-  const std::byte* const b = steps_of(column, block.step);
-  const std::byte* const next = column + kPanel < block.end_column ? steps_of(column + kPanel, block.step)
-                                : block.last_steps                 ? nullptr
-                                                                   : steps_of(block.column, block.step + block.steps);
+  const std::byte* const b = steps_of(p, column, block.step, block.steps).at;
+  const PanelSteps next =
+      column + kPanel < block.end_column ? steps_of(p, column + kPanel, block.step, block.steps) : block.after;
   if (block.widen) widen_panel(b, block.steps, block.wide_b);
   Epilogue e = p.epilogue;
   if (e.bias != nullptr) e.bias += column;
@@ -204,7 +209,7 @@ void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
               .steps = block.steps,
               .b = b,
               .group_bytes = g.bytes(),
-              .ahead = Ahead::of(next, block.steps, row - block.row, block.end_row - block.row),
+              .ahead = has_avx512() ? Ahead() : Ahead::of(next, row - block.row, block.end_row - block.row),
               .first_steps = block.step == 0,
               .last_steps = block.last_steps,
               .sums = block.sums == nullptr
@@ -246,14 +251,17 @@ void multiply_steps(const StepProduct& p) {
   for (int64_t row = 0; row < p.m; row += kBlockRows)
     for (int64_t column = 0; column < p.n; column += columns)
       for (int64_t step = 0; step < steps; step += most_steps) {
+        const bool last_steps = steps - step <= most_steps;
         const Block block{.row = row,
                           .end_row = std::min(row + kBlockRows, p.m),
                           .column = column,
                           .end_column = std::min(column + columns, p.n),
                           .step = step,
                           .steps = std::min(most_steps, steps - step),
-                          .last_steps = steps - step <= most_steps,
+                          .last_steps = last_steps,
                           .widen = widen,
+                          .after = last_steps ? steps_of(p, column + columns, 0, most_steps)
+                                              : steps_of(p, column, step + most_steps, most_steps),
                           .tiles = tiles,
                           .sums = parts ? sums : nullptr,
                           .wide_x = sums + of_sums,

@@ -66,7 +66,7 @@ NMT_AVX2 void multiply_groups(const Tile& t) {
         sums[r][v] = t.first_steps ? _mm256_setzero_ps() : _mm256_loadu_ps(t.sums + r * kPanel + first + v * kLanes);
     const std::byte *x = t.x, *b = t.b + first / kColumns * t.group_bytes;
     int64_t ahead = first / kColumns * t.group_bytes;
-    for (int64_t i = t.steps; i > 0; --i, x += t.step_bytes, b += kLine, ahead += t.ahead.step_bytes) {
+    for (int64_t i = t.steps; i > 0; --i, x += t.step_bytes, b += kLine, ahead += t.ahead.bytes) {
       if constexpr (kAhead) prefetch_far(t.ahead.share, ahead);
       const __m256 low = _mm256_load_ps(reinterpret_cast<const float*>(b)),
                    high = _mm256_load_ps(reinterpret_cast<const float*>(b) + kLanes);
