@@ -54,17 +54,18 @@ int threads_or_all(int threads) {
 }
 
 std::optional<int> cores_of_groups(std::istream& membership, const std::filesystem::path& root) {
-  constexpr std::string_view kOfVersion2 = "0::/";
+  constexpr std::string_view kOfVersion2 = "0::";
   std::optional<int> fewest;
-  for (std::string line; std::getline(membership, line);) {
-    if (!line.starts_with(kOfVersion2)) continue;
-    std::filesystem::path group = line.substr(kOfVersion2.size());
-    for (bool at_root = false; !at_root; group = group.parent_path()) {
-      at_root = group.empty();
-      std::ifstream limit(root / group / "cpu.max");
-      if (const auto cores = cores_of_quota(limit)) fewest = std::min(*cores, fewest.value_or(*cores));
-    }
-  }
+  const auto look_at = [&](const std::filesystem::path& group) {
+    std::ifstream limit(root / group / "cpu.max");
+    if (const auto cores = cores_of_quota(limit)) fewest = std::min(*cores, fewest.value_or(*cores));
+  };
+  look_at("");
+  for (std::string line; std::getline(membership, line);)
+    if (line.starts_with(kOfVersion2))
+      for (auto group = std::filesystem::path(line.substr(kOfVersion2.size())).relative_path(); !group.empty();
+           group = group.parent_path())
+        look_at(group);
   return fewest;
 }
 

@@ -300,7 +300,10 @@ TEST_CASE("the fewest cores of a process's control groups count", "[config]") {
   CHECK(cores(kInner) == 1);
   CHECK(cores("0::/\n") == 1);
   CHECK(cores("0::/of another/container\n") == 1);
-  for (const char* none : {"", "1:cpu:/user.slice\n", "user.slice\n"}) CHECK(!cores(none));
+  CHECK(cores("") == 1);
+  CHECK(cores("0:://user.slice") == 1);
+  std::filesystem::remove(root / "cpu.max");
+  for (const char* none : {"", "0::", "0:://", "1:cpu:/user.slice\n", "/user.slice\n"}) CHECK(!cores(none));
 }
 
 TEST_CASE("no number of threads means one a core", "[config]") {
