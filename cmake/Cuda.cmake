@@ -26,7 +26,7 @@ elseif(NMT_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # Those of -D, or of the environment, which CMake itself heeds in a new build folder only, or what is there.
+    # Those of -D, or of the environment, which CMake itself heeds in a new build folder only, or this machine's.
     if("$CACHE{CMAKE_CUDA_ARCHITECTURES}" STREQUAL "$CACHE{NMT_CUDA_ARCHITECTURES}")
       set(architectures "$ENV{CUDAARCHS}")
       if(NOT architectures)
@@ -34,6 +34,8 @@ elseif(NMT_CUDA)
       endif()
       set(CMAKE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "CUDA architectures" FORCE)
       set(NMT_CUDA_ARCHITECTURES "${architectures}" CACHE INTERNAL "Those that -D has not given")
+    elseif(NOT "$ENV{CUDAARCHS}" STREQUAL "")
+      message(STATUS "CUDAARCHS is not heeded: the build folder has CMAKE_CUDA_ARCHITECTURES")
     endif()
     enable_language(CUDA)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know of it

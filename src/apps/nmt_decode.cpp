@@ -77,8 +77,8 @@ struct DecodeOptions {
     o.add("quiet", quiet, "Log only warnings and errors");
   }
 
-  // One of --model and --ensemble, where a configuration gives the other. Throws UserError for weights that it gives to
-  // other models.
+  // One of --model and --ensemble, where a configuration gives the other. Throws UserError for weights of one that
+  // counts less than what gives the ensemble: they may be other models'.
   void choose_models(Options& declared) {
     const Option &one = *declared.find("model"), &several = *declared.find("ensemble"),
                  &of_several = *declared.find("weights");
@@ -89,8 +89,8 @@ struct DecodeOptions {
         if (of_several.source() > one.source()) weights.clear();
       }
     }
-    require(ensemble.empty() || weights.empty() || of_several.source() <= several.source(),
-            "the weights of the configuration are not known to be those of --ensemble: give --weights, too");
+    require(!model.empty() || ensemble.empty() || weights.empty() || of_several.source() <= several.source(),
+            "the configuration's weights may be those of other models than this --ensemble's: give --weights with it");
   }
 
   // Throws UserError for options that contradict each other.
