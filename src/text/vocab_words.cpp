@@ -1,5 +1,7 @@
 #include "text/vocab_words.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/parse_number.h"
 #include "base/utf8.h"
@@ -138,13 +140,17 @@ std::string WordsVocab::unsplit(std::string_view text) const {
 std::vector<int32_t> WordsVocab::words_of(std::span<const int32_t> ids) const {
   std::vector<int32_t> words;
   int32_t word = -1;
-  bool continues = false;
+  bool continues = false, only_joiners = false;  // as far as the word goes
   for (const int32_t id : ids) {
     check_id(id);
-    if (id != eos_id() && !continues) ++word;
+    if (id != eos_id()) {
+      if (!continues) ++word;
+      only_joiners = style_.join && (only_joiners || !continues) && join_bpe(words_[id]).empty();
+    }
     words.push_back(id == eos_id() ? -1 : word);
     continues = style_.join && words_[id].ends_with(kJoiner);
   }
+  if (only_joiners) std::ranges::replace(words, word, -1);  // no word, as nothing follows
   return words;
 }
 

@@ -180,6 +180,9 @@ TEST_CASE("words: pieces belong to words") {
   const auto joined = Vocab::from_bytes("#nmt-words 1 words=6 merges=0 join=1 lowercase=0 attached=0" + words, "v");
   CHECK(joined->words_of(ids({2, 3, 4, 4, 0, 2, 1})) == ids({0, 0, 0, 1, 2, 3, -1}));
   CHECK(joined->words_of(ids({4, 5, 4, 1})) == ids({0, 1, 1, -1}));
+  CHECK(joined->words_of(ids({4, 5, 1})) == ids({0, -1, -1}));
+  CHECK(joined->words_of(ids({2, 5, 5})) == ids({0, 0, 0}));
+  CHECK(joined->words_of(ids({5, 4, 5, 5})) == ids({0, 0, -1, -1}));
   const auto apart = Vocab::from_bytes("#nmt-words 1 words=6 merges=0 join=0 lowercase=0 attached=0" + words, "v");
   CHECK(apart->words_of(ids({2, 3, 4, 1})) == ids({0, 1, 2, -1}));
   CHECK(apart->words_of({}).empty());
