@@ -20,9 +20,9 @@ Beam search (`decode`) with beam B. log P(Y|x) is the plain sum of token log-pro
  3. Only if nothing was ever finished: the live hypotheses (L tokens, no </s>) are finished as they are.
  4. The answer is the finished hypothesis with the highest score: log P / ((5 + |Y|) / 6)^alpha, or with --normalize P
     log P / |Y|^P; |Y| counts </s> where there is one. An n-best list holds the first B (fewer if fewer finished).
-Equal log P or equal score: the lexicographically lower sequence of ids comes first. Finished hypotheses never take a
-place in the beam, and with B = 1 the live path is the greedy one among tokens other than </s>. A translation may be
-empty, as nmt-decode's with --min-length 0.
+Of equal log P the lexicographically lower sequence of ids comes first, of equal scores the one that was finished first.
+Finished hypotheses never take a place in the beam, and with B = 1 the live path is the greedy one among tokens other
+than </s>. A translation may be empty, as nmt-decode's with --min-length 0.
 """
 
 import argparse
@@ -290,7 +290,7 @@ def beam_search(model, source, beam, max_extra, penalty):
         if not live:  # a vocabulary of </s> alone
             break
     scored = [(float(log_p / penalty(len(ids))), float(log_p), ids) for log_p, ids in finished or live]
-    return sorted(scored, key=lambda s: (-s[0], s[2]))[:beam]
+    return sorted(scored, key=lambda s: -s[0])[:beam]  # stable: the first finished first
 
 
 def learning_rate(step, d_model, warmup, factor=1.0, peak=None):
