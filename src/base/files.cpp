@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -53,7 +54,8 @@ std::string link_target(const std::string& path) {
 // Names of temporary files, and of parts; beyond so many at a time they are not listed.
 using Names = std::array<std::atomic<const char*>, 16>;
 Names temporaries, parts;
-static_assert(std::atomic<const char*>::is_always_lock_free);
+std::atomic<int> readers = 0;  // of those names
+static_assert(std::atomic<const char*>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 // The open file that a path names; -1: none. What it leads to belongs to whoever redirected it, and may hold more than
 // this program writes.
@@ -86,6 +88,7 @@ void name_part(std::string_view file) noexcept {
 }  // namespace
 
 void leave_no_temporaries() noexcept {
+  ++readers;
   for (const auto& name : temporaries)
     if (const char* file = name.load()) ::unlink(file);
   for (const auto& name : parts) {
@@ -96,14 +99,16 @@ void leave_no_temporaries() noexcept {
     else
       name_part(file);
   }
+  --readers;
 }
 
 void AtomicFile::list(bool there) {
   const char* const name = temporary_.c_str();
   for (auto& place : unfinished_ == Unfinished::kKept ? parts : temporaries) {
     const char* was = there ? nullptr : name;
-    if (place.compare_exchange_strong(was, there ? name : nullptr)) return;
+    if (place.compare_exchange_strong(was, there ? name : nullptr)) break;
   }
+  while (!there && readers > 0) std::this_thread::yield();  // a handler may hold the name, which is freed next
 }
 
 AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::move(path)), unfinished_(unfinished) {

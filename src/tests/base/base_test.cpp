@@ -282,6 +282,18 @@ TEST_CASE("what was sent to a file whose unfinished part is kept stays, and repl
   CHECK(read_file(folder / fmt::format("lines2.part.{}", ::getpid())) == "line\n");
 }
 
+TEST_CASE("a handler reads no name of a file that another thread has done with") {
+  const TempFolder folder;
+  const std::string path = folder / std::string(50, 'n');  // too long for the inside of a string
+  std::atomic<bool> done = false;
+  std::jthread writer([&] {
+    for (int i = 0; i < 3000; ++i) const AtomicFile file(path, AtomicFile::Unfinished::kKept);
+    done = true;
+  });
+  while (!done) leave_no_temporaries();
+  CHECK(std::filesystem::is_empty(std::filesystem::path(path).parent_path()));
+}
+
 TEST_CASE("a device is written to and not replaced") {
   for (const int round : {1, 2}) {
     AtomicFile file("/dev/null");
