@@ -137,10 +137,11 @@ __global__ void __launch_bounds__(kThreads, 4) attention_cached_kernel(Attention
     if (group > 0) return;
     float shift = -kInfinity;
     for (int w = 0; w < kWarps; ++w) shift = fmaxf(shift, largest_of_warps[w]);
+    if (shift == -kInfinity) shift = 0;  // no entries, or only scores that are no numbers, as their total says
     total = 0;
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) sums[i] = 0;
-    for (int w = 0; w < kWarps && shift > -kInfinity; ++w) {
+    for (int w = 0; w < kWarps; ++w) {
       const float factor = exponential(largest_of_warps[w] - shift);
       total += factor * totals_of_warps[w];
 #pragma unroll

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "backend/cuda/kernels.h"
@@ -43,6 +44,20 @@ Results on_device(cuda::Device& device, const Problem& p) {
   on.read(dkv, r.dkv);
   on.read(logsumexp, r.logsumexp);
   return r;
+}
+
+// The result of attention over a cache.
+Array on_device(cuda::Device& device, const CachedProblem& p) {
+  return in_any_order(device, [&](OnDevice& on) {
+    Array out = filled(p.type, p.kRows * p.a.out_stride);
+    void* const result = on(out);
+    AttentionOverCache a = p.a;
+    a.entry = on(p.entry);
+    a.length = on(p.length);
+    cuda::attention_cached(on.stream(), p.type, a, p.kRows, on(p.q), on(p.k), on(p.v), result);
+    on.read(result, out);
+    return out;
+  });
 }
 
 // Tensor cores round weights to the type of the values.
@@ -180,16 +195,7 @@ TEST_CASE("attention over a cache on a device agrees with the float64 reference"
   if (device == nullptr) return;
   const auto check = [&](const CachedProblem& p) {
     INFO("heads " << p.a.heads << ", d_k " << p.a.d_k << ", d_v " << p.a.d_v << ", " << name_of(type));
-    p.check(in_any_order(*device, [&](OnDevice& on) {
-      Array out = filled(type, p.kRows * p.a.out_stride);
-      void* const result = on(out);
-      AttentionOverCache a = p.a;
-      a.entry = on(p.entry);
-      a.length = on(p.length);
-      cuda::attention_cached(on.stream(), type, a, p.kRows, on(p.q), on(p.k), on(p.v), result);
-      on.read(result, out);
-      return out;
-    }));
+    p.check(on_device(*device, p));
   };
   check({type, 8, 64, 64, true});
   check({type, 8, 64, 64, false});
@@ -205,4 +211,18 @@ TEST_CASE("attention over a cache on a device agrees with the float64 reference"
     check({type, 631, 16, 8, true});
   else
     check({type, 631, 3, 5, false, 20});
+}
+
+TEST_CASE("attention over a cache on a device of what is no number is none", "[attention]") {
+  const auto heads = GENERATE(2, 631);  // many share a block
+  const auto device = test_device();
+  if (device == nullptr) return;
+  CachedProblem p(DType::kF32, heads, 16, 8);
+  p.q = Array(DType::kF32, Reals(static_cast<size_t>(p.q.size()), std::numeric_limits<double>::quiet_NaN()));
+  const Array out = on_device(*device, p);
+  for (int64_t r = 0; r < p.kRows; ++r) {
+    INFO("row " << r << ", length " << p.length[static_cast<size_t>(r)]);
+    for (const double value : Problem::columns(out, r, 1, p.a.out_stride, 0, heads * p.a.d_v))
+      REQUIRE((p.length[static_cast<size_t>(r)] == 0 ? value == 0 : std::isnan(value)));
+  }
 }
