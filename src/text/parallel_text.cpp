@@ -16,7 +16,6 @@ ParallelText ParallelText::read(const std::vector<std::string>& paths, const Voc
     text.source.push_back(pair.source);
     text.target.push_back(pair.target);
   }
-  require(!text.source.empty(), "no sentence pair in {}: the files are empty", reader.names());
 
   constexpr int64_t kGrain = 64;
   const size_t n = text.source.size();
@@ -41,7 +40,9 @@ ParallelText ParallelText::read(const std::vector<std::string>& paths, const Voc
               place, ids.size(), longest);
     }
 
-  const auto order = order_by_length(lengths);
+  auto order = order_by_length(lengths);
+  std::erase_if(order, [&](uint32_t i) { return lengths[i].source + lengths[i].target == 0; });
+  require(!order.empty(), "no sentence pair in {}: there is no text", reader.names());
   const auto append = [](std::vector<int32_t>& ids, const std::vector<int32_t>& sentence, int32_t eos) {
     ids.insert(ids.end(), sentence.begin(), sentence.end());
     ids.push_back(eos);

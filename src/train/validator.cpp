@@ -32,7 +32,8 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
                              threads_or_all(options_.threads), options_.model.target_trees);
   for (auto& line : text_.target) line = target_->join(line);
   for (const auto* side : {&text_.source, &text_.target})
-    for (const auto& line : *side) text_hash_ = hash64(line, text_hash_);
+    for (size_t i = 0; i < side->size(); ++i)  // of what is measured
+      if (!text_.source[i].empty() || !text_.target[i].empty()) text_hash_ = hash64((*side)[i], text_hash_);
 }
 
 uint64_t Validator::fingerprint(const std::string& metric) const {

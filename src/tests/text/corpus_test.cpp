@@ -273,14 +273,14 @@ TEST_CASE("Windows line ends, byte order marks, malformed UTF-8 and NUL bytes") 
   CHECK(contains(complaint_of([&] { strict.next(line); }), path + ":4: NUL byte"));
 }
 
-TEST_CASE("a validation set keeps every pair") {
+TEST_CASE("a validation set keeps every pair, and measures those that have text") {
   const TempFolder folder;
-  write_text(folder / "s", "1 2 3 4 5 6 7 8 9\n\n1\n2 3\n4\n");
-  write_text(folder / "t", "1\n2\n\n3 4\n5\n");
+  write_text(folder / "s", "1 2 3 4 5 6 7 8 9\n\n1\n2 3\n4\n\n");
+  write_text(folder / "t", "1\n2\n\n3 4\n5\n\n");
   const auto vocab = NumberVocab::make();
   const BatchLimits limits{.sentences = 2, .source_words = 6, .target_words = 6};
   const auto text = ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 2);
-  CHECK(text.source.size() == 5);
+  CHECK(text.source.size() == 6);
   CHECK(text.target[3] == "3 4");
   std::vector<int64_t> seen;
   for (const Batch& batch : text.batches) {
@@ -305,9 +305,14 @@ TEST_CASE("a validation set keeps every pair") {
   CHECK(complaint_of([&] {
           ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 2);
         }) == folder / "t" + ":2: the sentence is longer than 128 KiB: leave it out");
-  write_text(folder / "t", "");
-  write_text(folder / "s", "");
-  CHECK_THROWS_AS(ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 1), UserError);
+  for (const char* blank : {"", "\n \n"}) {
+    write_text(folder / "t", blank);
+    write_text(folder / "s", blank);
+    CHECK(contains(complaint_of([&] {
+                     ParallelText::read({folder / "s", folder / "t"}, *vocab, *vocab, limits, 10, 1);
+                   }),
+                   "there is no text"));
+  }
 }
 
 TEST_CASE("of a parser's pairs, the targets are trees of the sources' words") {
