@@ -1,15 +1,13 @@
 #include "config/options.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <type_traits>
 
 #include <boost/program_options.hpp>
 
 #include "base/error.h"
+#include "base/line_reader.h"
 #include "base/parse_number.h"
 #include "base/utf8.h"
 
@@ -212,15 +210,13 @@ std::string meant_by(const std::string& name, const std::vector<std::string>& na
 
 void Options::read_config(const std::string& path) {
   namespace po = boost::program_options;
-  std::ifstream file(path);
-  require(file.good(), "cannot read the configuration {}: {}", path, std::strerror(errno));
-  std::error_code failed;
-  require(!std::filesystem::is_directory(path, failed), "cannot read the configuration {}: it is a folder", path);
+  require(path != "-", "a configuration is a file, not standard input");
+  LineReader reader(path);
   configurations_.push_back(path);
   // The library parses; it does not know line numbers, so each line is given to it alone.
   std::vector<std::pair<Option*, std::vector<std::string>>> found;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  for (std::string line; reader.next(line);) {
+    const int64_t number = reader.line_number();
     if (number == 1) drop_byte_order_mark(line);
     require(line.find('\0') == std::string::npos, "{}:{}: a NUL byte: this is no text", path, number);
     const auto text = line.find_first_not_of(" \t\r");
@@ -257,7 +253,6 @@ void Options::read_config(const std::string& path) {
       user_error("{}:{}: {}", path, number, error.what());
     }
   }
-  require(!file.bad(), "cannot read the configuration {}: {}", path, std::strerror(errno));
   for (auto& [option, values] : found) option->given_ = true;
   end_source();
 }

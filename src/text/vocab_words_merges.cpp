@@ -59,25 +59,27 @@ int32_t BpeMerges::intern(std::string symbol) {
 }
 
 BpeMerges BpeMerges::load(const std::string& path) {
-  auto lines = read_lines(path);
-  while (!lines.empty() && split_words(lines.back()).empty()) lines.pop_back();
+  LineReader reader(path);
   std::vector<Merge> merges;
   bool attached = false;  // files without a version line are of version 0.1
-  for (size_t i = 0; i < lines.size(); ++i) {
-    std::string& line = lines[i];
-    if (i == 0) drop_byte_order_mark(line);
-    require(is_valid_utf8(line), "{}:{}: not valid UTF-8", path, i + 1);
-    if (i == 0 && line.starts_with("#version:")) {
+  int64_t blank = 0;      // the first of the lines without a merge, which may only end the file
+  for (std::string line; reader.next(line);) {
+    const int64_t number = reader.line_number();
+    if (number == 1) drop_byte_order_mark(line);
+    require(is_valid_utf8(line), "{}:{}: not valid UTF-8", path, number);
+    const auto parts = split_words(line);
+    if (number == 1 && line.starts_with("#version:")) {
       const auto version = split_words(std::string_view(line).substr(9));
       require(version.size() == 1 && (version[0] == "0.1" || version[0] == "0.2"),
               "{}:1: unknown version of a merges file (0.1 and 0.2 are known)", path);
       attached = version[0] == "0.2";
-      continue;
+    } else if (parts.empty()) {
+      if (blank == 0) blank = number;
+    } else {
+      require(blank == 0 && parts.size() == 2, "{}:{}: expected a merge `left right` of subword-nmt, found {} parts",
+              path, blank > 0 ? blank : number, blank > 0 ? 0 : parts.size());
+      merges.emplace_back(parts[0], parts[1]);
     }
-    const auto parts = split_words(line);
-    require(parts.size() == 2, "{}:{}: expected a merge `left right` of subword-nmt, found {} parts", path, i + 1,
-            parts.size());
-    merges.emplace_back(parts[0], parts[1]);
   }
   require(!merges.empty(), "{} holds no merges", path);
   return BpeMerges(std::move(merges), attached);

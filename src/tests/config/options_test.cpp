@@ -246,8 +246,9 @@ TEST_CASE("config files", "[config]") {
     CHECK_FALSE(complaint(std::string("co\0unt = 1\n", 11)).empty());
     CHECK_FALSE(complaint("\xff\xfe\n").empty());
     CHECK(complaint_of([&] { d.options.read_config(folder / "missing"); }) ==
-          "cannot read the configuration " + (folder / "missing") + ": No such file or directory");
+          "cannot read " + (folder / "missing") + ": No such file or directory");
     CHECK(contains(complaint_of([&] { d.options.read_config(folder.path()); }), folder.path()));
+    CHECK(contains(complaint_of([&] { d.options.read_config("-"); }), "not standard input"));
   }
 }
 
