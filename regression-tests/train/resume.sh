@@ -122,7 +122,7 @@ train --model anew/m.safetensors --after 20u --save-freq 10u 2> /dev/null
 train --model anew/m.safetensors --after 6u --save-freq 2u --keep-last 2 --restart 2> /dev/null
 ls anew
 
-# Fine-tuning: --restart leaves the model that it begins with, and a run goes on where that is gone.
+# Fine-tuning: --restart leaves the model that it begins with, and a run goes on where that is another or gone.
 code=0
 train --model anew/m.safetensors --pretrained-model anew/m.iter4.safetensors --restart 2> tuned.log || code=$?
 echo "$code: $(tail -n 1 tuned.log)"
@@ -133,6 +133,8 @@ tune() { train --model tuned/m.safetensors --pretrained-model general.safetensor
 tune --after 8u
 mv tuned/m.safetensors whole.safetensors
 tune --after 4u --restart
+echo "another file" > general.safetensors
+tune --after 6u
 rm general.safetensors tuned/m.safetensors
 tune --after 8u
 cmp tuned/m.safetensors whole.safetensors && echo "the same model"

@@ -51,7 +51,7 @@ void TrainOptions::declare(Options& o) {
   o.add("vocabs", vocabs, "Vocabulary of both sides, or of source and target");
   o.add("pretrained-model", pretrained_model,
         "Begin with the parameters of this model, not at random: to learn other text, or with other options. "
-        "Architecture, dropout and vocabularies are the model's unless options give them; a --task's are ignored");
+        "Architecture and vocabularies are the model's, dropout unless options give it; a --task's are ignored");
   data.declare(o);
   model.declare(o);
   o.add("transformer-depth-scaling", depth_scaling,
@@ -150,9 +150,8 @@ void TrainOptions::settle(Options& o) {
 }
 
 std::string TrainOptions::begun_with() const {
+  if (pretrained_model.empty() || !trains() || restart) return pretrained_model;
   std::error_code failed;
-  if (pretrained_model.empty() || !trains() || restart || std::filesystem::exists(pretrained_model, failed))
-    return pretrained_model;
   const std::string checkpoint = TrainingFiles(model_path).state();
   return std::filesystem::exists(checkpoint, failed) ? checkpoint : pretrained_model;
 }

@@ -64,8 +64,8 @@ struct TrainOptions {
   // Where validation after so many updates writes its translations; empty: nowhere.
   std::string translations_path(int64_t update) const;
 
-  // The model that this one begins with, empty for none: --pretrained-model, or where that is gone the checkpoint that
-  // this one goes on from.
+  // The model that this one begins with, empty for none: --pretrained-model, or where there is one the checkpoint that
+  // the training goes on from, whatever has become of that model.
   std::string begun_with() const;
 
   void declare(Options& options);
