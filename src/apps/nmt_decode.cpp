@@ -1,7 +1,10 @@
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -56,7 +59,7 @@ struct DecodeOptions {
     o.add(
         "score-targets", score_targets,
         "Translate nothing: write LOG-P and SCORE (with a tab) of the translations in this file, line by line; the log "
-        "ends with their perplexity");
+        "ends with their perplexity (of one model)");
     search.declare(o);
     o.add("forbid-unk", forbid_unk, "Never choose the unknown token; the probabilities of the others stay as they are");
     o.add("trees", trees, "What a parser (nmt-train --target-trees) writes: trees in Penn's brackets, or as tokens")
@@ -170,14 +173,15 @@ std::string line_text(const DecodeOptions& options, int64_t number, const std::s
   return text;
 }
 
-// For the bar; 0 for what can be read only once.
-int64_t count_lines(const std::string& path) {
+// For the bar; 0 for what can be read only once, or before it is known.
+int64_t count_lines(const std::string& path, const std::stop_token& stop) {
   std::error_code failed;
   if (path == "-" || !std::filesystem::is_regular_file(path, failed)) return 0;
   LineReader reader(path);
   try {
-    for (std::string line; reader.next(line);) continue;
-  } catch (const UserError&) {  // is said where it is read in earnest, behind what comes before it
+    for (std::string line; reader.next(line);)
+      if (stop.stop_requested()) return 0;
+  } catch (const std::exception&) {  // is said where it is read in earnest, behind what comes before it
   }
   return reader.line_number();
 }
@@ -248,14 +252,18 @@ void decode(DecodeOptions& options, Options& declared) {
 
   std::vector<IdPair> pairs;                                 // whose attention is not written yet
   Progress progress(options.quiet || output.is_terminal());  // its lines say how far it is
-  const int64_t expected = progress.shown() ? count_lines(options.input) : 0;
+  std::atomic<int64_t> expected = 0;
+  std::jthread counting;  // a long input is not read to its end before it is translated
+  if (progress.shown())
+    counting = std::jthread([&](const std::stop_token& stop) { expected = count_lines(options.input, stop); });
   const double start = seconds_now();
   const auto sink = [&](int64_t number, const std::string& line, std::span<const Translation> translations) {
     output.write(line_text(options, number, line, translations));
     output.send();
     if (attention) pairs.push_back(translations.front().ids);
     const double done = static_cast<double>(number + 1), seconds = seconds_now() - start;
-    progress.show(expected == 0 ? -1 : done / static_cast<double>(expected), seconds,
+    const auto all = static_cast<double>(expected);
+    progress.show(all == 0 ? -1 : done / all, seconds,
                   fmt::format("{} lines, {:.1f} lines/s", number + 1, done / seconds));
   };
   while (true) {
