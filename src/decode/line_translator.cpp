@@ -83,17 +83,6 @@ LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Voca
       max_length_(static_cast<int>(std::min<int64_t>(limits.max_length, decoder.longest() - 1))),
       input_(std::move(input)) {}
 
-// By all threads: a device would wait for one.
-std::vector<Vocab::LineIds> LineTranslator::encode(const Vocab& vocab, std::span<const std::string> lines) const {
-  constexpr int64_t kGrain = 16;
-  std::vector<Vocab::LineIds> encoded(lines.size());
-  decoder_.runtime().pool().parallel_for(std::ssize(lines), kGrain, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-      encoded[i] = vocab.encode_line(lines[i]);
-  });
-  return encoded;
-}
-
 std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, const std::string& file, size_t number,
                                          const char* side) {
   auto& [ids, whole] = line;
@@ -165,7 +154,8 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
                                const std::function<void()>& meanwhile) {
   InOrder results(lines, totals_, sink);
   std::vector<std::vector<int32_t>> ids;
-  for (auto& line : encode(source_, lines)) ids.push_back(cut(std::move(line), input_, ids.size(), "source"));
+  for (auto& line : source_.encode_lines(lines, decoder_.runtime().pool()))
+    ids.push_back(cut(std::move(line), input_, ids.size(), "source"));
   count_sources(ids);
   std::vector<std::vector<int32_t>> sources;
   std::vector<int32_t> words;  // for trees
@@ -250,7 +240,8 @@ void LineTranslator::score(std::span<const std::string> lines, std::span<const s
                            const std::string& targets_input, const Sink& sink) {
   check(lines.size() == targets.size(), "{} lines with {} translations", lines.size(), targets.size());
   InOrder results(lines, totals_, sink);
-  auto encoded_sources = encode(source_, lines), encoded_targets = encode(target_, targets);
+  ThreadPool& pool = decoder_.runtime().pool();
+  auto encoded_sources = source_.encode_lines(lines, pool), encoded_targets = target_.encode_lines(targets, pool);
   std::vector<std::vector<int32_t>> sources, translations;
   for (size_t i = 0; i < lines.size(); ++i) {  // warnings come line by line
     sources.push_back(cut(std::move(encoded_sources[i]), input_, i, "source"));

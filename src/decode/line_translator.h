@@ -68,7 +68,6 @@ class LineTranslator {
   // throws it with what needs less.
   void take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens, int threads = 1);
   void count_sources(std::span<const std::vector<int32_t>> sources);
-  std::vector<Vocab::LineIds> encode(const Vocab& vocab, std::span<const std::string> lines) const;
   // What the limits leave of the number-th of the lines at hand of a file, with a warning where it is less.
   std::vector<int32_t> cut(Vocab::LineIds line, const std::string& file, size_t number, const char* side);
   Translation translation(std::vector<int32_t> source, const Hypothesis& hypothesis) const;

@@ -17,19 +17,11 @@ ParallelText ParallelText::read(const std::vector<std::string>& paths, const Voc
     text.target.push_back(pair.target);
   }
 
-  constexpr int64_t kGrain = 64;
-  const size_t n = text.source.size();
-  std::vector<Vocab::LineIds> sources(n), targets(n);
-  std::vector<PairLength> lengths(n);
-  ThreadPool(threads).parallel_for(static_cast<int64_t>(n), kGrain, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      sources[i] = source.encode_line(text.source[i]);
-      targets[i] = target.encode_line(text.target[i]);
-      lengths[i] = {static_cast<int32_t>(sources[i].ids.size()), static_cast<int32_t>(targets[i].ids.size())};
-    }
-  });
-
-  for (size_t i = 0; i < n; ++i)
+  ThreadPool pool(threads);
+  const auto sources = source.encode_lines(text.source, pool), targets = target.encode_lines(text.target, pool);
+  std::vector<PairLength> lengths;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    lengths.push_back({static_cast<int32_t>(sources[i].ids.size()), static_cast<int32_t>(targets[i].ids.size())});
     for (const bool is_target : {false, true}) {
       const auto& [ids, whole] = (is_target ? targets : sources)[i];
       const auto place = reader.place(places[i].first, places[i].second, is_target);
@@ -39,6 +31,7 @@ ParallelText ParallelText::read(const std::vector<std::string>& paths, const Voc
               "(--transformer-max-positions)",
               place, ids.size(), longest);
     }
+  }
 
   auto order = order_by_length(lengths);
   std::erase_if(order, [&](uint32_t i) { return lengths[i].source + lengths[i].target == 0; });

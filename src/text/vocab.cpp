@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "base/utf8.h"
 #include "text/vocab_types.h"
 
@@ -43,6 +44,15 @@ std::shared_ptr<const Vocab> Vocab::from_bytes(std::string bytes, const std::str
 Vocab::LineIds Vocab::encode_line(std::string_view line) const {
   if (line.size() <= kMostLineBytes) return {encode(line), true};
   return {encode(first_bytes(line, kMostLineBytes)), false};
+}
+
+std::vector<Vocab::LineIds> Vocab::encode_lines(std::span<const std::string> lines, ThreadPool& pool) const {
+  constexpr int64_t kGrain = 16;
+  std::vector<LineIds> encoded(lines.size());
+  pool.parallel_for(std::ssize(lines), kGrain, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) encoded[i] = encode_line(lines[i]);
+  });
+  return encoded;
 }
 
 void Vocab::check_id(int64_t id) const {

@@ -10,6 +10,8 @@
 
 namespace nmt {
 
+class ThreadPool;
+
 // A mapping between text and piece ids [0, size()). Immutable after loading, so every member may be called from many
 // threads at once. Text is UTF-8; malformed parts are taken as U+FFFD.
 class Vocab {
@@ -46,6 +48,8 @@ class Vocab {
     bool whole;  // nothing was cut
   };
   LineIds encode_line(std::string_view line) const;
+  // Of several, by all threads.
+  std::vector<LineIds> encode_lines(std::span<const std::string> lines, ThreadPool& pool) const;
 
   // The text of ids, always one line; control pieces (end of sentence, padding) give none, so trailing ones need not be
   // removed. decode(encode(text)) is the text normalised whenever encode(text) is without unk_id(); how depends on the
