@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/utf8.h"
+#include "text/vocab_trainer.h"
 
 namespace nmt {
 namespace {
@@ -22,7 +23,7 @@ constexpr char32_t kSpace = 0x2581;                     // the library's mark fo
 
 class Lines : public sp::SentenceIterator {
  public:
-  Lines(const SentencePieceTraining& settings, const std::function<bool(std::string&)>& next)
+  Lines(const VocabTraining& settings, const std::function<bool(std::string&)>& next)
       : settings_(settings), next_(next) {
     Next();
   }
@@ -50,7 +51,6 @@ class Lines : public sp::SentenceIterator {
 
  private:
   bool fits() {
-    if (line_.ends_with('\r')) line_.pop_back();
     if (line_.size() > kMaxLineBytes) return ++long_, false;
     if (line_.find(kReserved) != line_.npos) return ++reserved_, false;
     visible_ = visible_ || has_visible_text();
@@ -67,7 +67,7 @@ class Lines : public sp::SentenceIterator {
     });
   }
 
-  const SentencePieceTraining& settings_;
+  const VocabTraining& settings_;
   const std::function<bool(std::string&)>& next_;
   std::string line_;
   bool done_ = false, visible_ = false;
@@ -94,7 +94,7 @@ std::string number_after(std::string_view text, std::string_view mark) {
   return std::string(text.substr(0, text.find_first_not_of("0123456789")));
 }
 
-[[noreturn]] void explain(const std::string& message, const SentencePieceTraining& settings) {
+[[noreturn]] void explain(const std::string& message, const VocabTraining& settings) {
   if (const auto most = number_after(message, "value <= "); !most.empty())
     user_error("--size {} is too large for this text: at most {} pieces can be made", settings.size, most);
   if (const auto needed = number_after(message, fmt::format("required_chars. {} vs ", settings.size)); !needed.empty())
@@ -105,7 +105,7 @@ std::string number_after(std::string_view text, std::string_view mark) {
 
 }  // namespace
 
-std::string train_sentencepiece(const SentencePieceTraining& settings, const std::function<bool(std::string&)>& next) {
+std::string train_sentencepiece(const VocabTraining& settings, const std::function<bool(std::string&)>& next) {
   std::unordered_map<std::string, std::string> arguments = {
       {"model_type", settings.type},
       {"vocab_size", fmt::format("{}", settings.size)},

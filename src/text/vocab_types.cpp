@@ -22,13 +22,7 @@ std::shared_ptr<const Vocab> load(std::string bytes, const std::string& name) {
 }
 
 std::string train_library(const VocabTraining& s, const TrainingText& text) {
-  return train_sentencepiece({.type = s.type,
-                              .size = s.size,
-                              .character_coverage = s.character_coverage,
-                              .normalization = s.normalization,
-                              .byte_fallback = s.byte_fallback,
-                              .user_defined_symbols = s.user_defined_symbols},
-                             text.next);
+  return train_sentencepiece(s, text.next);
 }
 
 void read_all(const TrainingText& text) {
