@@ -111,7 +111,9 @@ void TrainOptions::declare(Options& o) {
         "Save every so many updates, epochs, tokens or minutes (0: never), at the end, and, without a numbered model, "
         "after a validation that finds a new best one")
       .check(amount("save-freq"));
-  o.add("keep-last", keep_last, "How many numbered models to keep, of earlier runs too; 0: all").range(0, 1e9);
+  o.add("keep-last", keep_last,
+        "How many numbered models to keep of the kind that is saved, of earlier runs too; 0: all")
+      .range(0, 1e9);
   o.add("restart", restart,
         "Begin anew although a checkpoint exists; it, the numbered and the best models are removed");
   o.group("Reports");

@@ -26,7 +26,7 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
                      std::shared_ptr<const Vocab> target, const TreeGrammar* trees)
     : options_(options), source_(std::move(source)), target_(std::move(target)), trees_(trees) {
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
-  if (!options_.valid_output.empty())
+  if (options_.trains() && !options_.valid_output.empty())
     AtomicFile(options_.translations_path(0));  // can be written: known now, not after hours
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
                              threads_or_all(options_.threads), options_.model.target_trees);
