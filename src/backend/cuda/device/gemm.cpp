@@ -167,7 +167,10 @@ struct Products::Implementation {
     const Key key{p.transpose_a, p.transpose_b,     p.m,          p.n,     p.k,        0,   0, 0, p.t, p.ty,
                   p.accumulate,  p.bias != nullptr, p.activation, p.count, alignments, tf32};
     const auto known = algorithms.find(key);
-    return known != algorithms.end() ? known->second : algorithms.emplace(key, find(p, alignments, tf32)).first->second;
+    if (known != algorithms.end()) return known->second;
+    constexpr size_t kMost = 1 << 14;  // a long training has as many sizes as batches
+    if (algorithms.size() >= kMost) algorithms.clear();
+    return algorithms.emplace(key, find(p, alignments, tf32)).first->second;
   }
 };
 
