@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/prefetch.h"
+#include "backend/cpu/panels.h"
 #include "backend/cpu/product_parts.h"
 #include "tensor/dtype.h"
 

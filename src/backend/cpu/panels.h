@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cpu/product_parts.h"
+#include "base/math.h"
 #include "tensor/dtype.h"
 
 // Operands of the products of gemm_panels.h, copied into the order in which those read them.
@@ -39,6 +40,28 @@ static_assert(kGroup * kStepBytes == kLine);
 // The groups of a panel: one where AVX-512 multiplies, else of kGroup columns. oneDNN calls these layouts BA16a64b and
 // BA16a16b for float32, BA16a64b2a and BA16a16b2a for bf16, BA16a64b4a and BA16a16b4a for bytes.
 ColumnGroups groups_of_panel(DType t, int64_t k);
+
+// Steps of a panel, where those of its first group of columns lie; none where there are none.
+struct PanelSteps {
+  const std::byte* at = nullptr;
+  int64_t count = 0;
+};
+
+// What a tile of a product by AVX2 fetches of the steps that come after those which it multiplies: a share, a little at
+// each step, of every group. Where x has few rows B comes from memory faster so; with many it is more work than it
+// saves.
+struct Ahead {
+  const std::byte* share = nullptr;  // of the first group; null: nothing
+  int64_t bytes = 0;                 // from what is fetched at a step to the next
+
+  // That of the tile which begins with `row` of so many.
+  static Ahead of(const PanelSteps& next, int64_t row, int64_t rows) {
+    constexpr int64_t kFewRows = 96;
+    if (next.at == nullptr || rows > kFewRows) return {};
+    const int64_t tiles = divide_up(rows, kTileRows);
+    return {next.at + next.count * (row / kTileRows) / tiles * kLine, divide_up(kLine, tiles)};
+  }
+};
 
 // What of B [k, n] is packed: columns from a multiple of kPanel on, rows from a multiple of line_elements() on. The
 // last part, which ends with n or with k, has the zeros, too.
