@@ -45,7 +45,7 @@ void Linear::cpu(const Launch& l) const {
   if (in_place() >= 0 && l.in.back().data != y.data)
     std::copy_n(l.in.back().as<std::byte>(), y.spec.bytes(), y.as<std::byte>());
   cpu::multiply(l.runtime.pool(), w, x.shape().rows(), x.dtype(), x.data, y.dtype(), y.data,
-                {bias ? l.in[2].as<float>() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone,
+                {bias ? l.in[2].as<float>() : nullptr, relu ? Activation::kRelu : Activation::kNone,
                  addend        ? cpu::Held::kAddend
                  : relu_output ? cpu::Held::kRelu
                                : cpu::Held::kNothing});

@@ -19,7 +19,7 @@ void Linear::cuda(const Launch& l) const {
                                .ty = y.dtype(),
                                .accumulate = addend,
                                .bias = bias ? backend.weight(l.in[2], y.dtype()) : nullptr,
-                               .activation = relu ? cuda::Activation::kRelu : cuda::Activation::kNone},
+                               .activation = relu ? Activation::kRelu : Activation::kNone},
                               x.data, backend.weight(w, x.dtype()), relu_output ? l.scratch : y.data);
   if (relu_output)
     cuda::apply_backward(backend.stream(), y.dtype(), cuda::Function::kRelu, y.elements(), l.in.back().data, l.scratch,

@@ -7,6 +7,9 @@
 // What the kernels of every backend are told; they compute the same.
 namespace nmt {
 
+// What is applied to a product's elements.
+enum class Activation : uint8_t { kNone, kRelu };
+
 // Inverted dropout: element i is kept where its 16-bit Philox lane is >= round(rate * 65536), and then scaled by
 // 1 / (1 - rate). site: which of a model's dropouts it is. The block of lanes of elements 8b .. 8b+7 is Philox(counter
 // = {low(b), high(b), site, step}, key = seed): lane k is the half k % 2 (low first) of word k / 2. Nothing is stored:

@@ -2,14 +2,14 @@
 
 #include <cstdint>
 
+#include "tensor/arguments.h"
+
 // What all kinds of matrix products have in common; see gemm.h.
 namespace nmt::cpu {
 
 inline constexpr int64_t kPanel = 64;  // columns of B that are packed together
 inline constexpr int64_t kLine = 64;   // bytes of a line of the cache
 inline constexpr int kTileRows = 6;    // of x, which vectors multiply together
-
-enum class Activation : uint8_t { kNone, kRelu };
 
 // What the elements that y holds before are to the product.
 enum class Held : uint8_t {

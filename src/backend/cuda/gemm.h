@@ -4,13 +4,12 @@
 #include <memory>
 
 #include "backend/cuda/device.h"
+#include "tensor/arguments.h"
 #include "tensor/dtype.h"
 
 // Matrix products on a device: cuBLASLt's, or in the emulation plain loops. Operands of kF32, kBF16 or kF16, sums in
 // float32. Where cuBLASLt knows no product with such a bias or activation, other kernels add and apply them.
 namespace nmt::cuda {
-
-enum class Activation : uint8_t { kNone, kRelu };
 
 struct Product {
   bool transpose_a = false, transpose_b = false;  // the operand is stored as [k, m] or [n, k]

@@ -27,7 +27,7 @@ struct Product {
   Array run(ThreadPool& pool, const cpu::PackedMatrix& packed) const {
     Array result = y;
     cpu::multiply(pool, packed, size.m, tx, x.data(), ty, result.data(),
-                  {bias ? b.f32() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone});
+                  {bias ? b.f32() : nullptr, relu ? Activation::kRelu : Activation::kNone});
     return result;
   }
 };

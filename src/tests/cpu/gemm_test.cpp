@@ -96,7 +96,7 @@ struct Product {
   }
 
   cpu::Epilogue epilogue() const {
-    return {bias ? b.f32() : nullptr, relu ? cpu::Activation::kRelu : cpu::Activation::kNone, held};
+    return {bias ? b.f32() : nullptr, relu ? Activation::kRelu : Activation::kNone, held};
   }
 
   Array run(ThreadPool& pool, const cpu::PackedMatrix& packed) const {

@@ -60,7 +60,7 @@ TEST_CASE("cuda: products agree with float64") {
                        .ty = ty,
                        .accumulate = accumulate,
                        .bias = biased ? on(bias, shift) : nullptr,
-                       .activation = biased ? cuda::Activation::kRelu : cuda::Activation::kNone,
+                       .activation = biased ? Activation::kRelu : Activation::kNone,
                        .count = count},
                       on(a), on(b), at_y);
   on.read(at_y, y);
@@ -84,14 +84,9 @@ TEST_CASE("cuda: what is no number stays none, also through a ReLU") {
   Array y(t, std::vector<double>(static_cast<size_t>(m * n)));
   OnDevice on(*device);
   void* at_y = on(y);
-  products.multiply({.m = m,
-                     .n = n,
-                     .k = k,
-                     .t = t,
-                     .ty = t,
-                     .bias = biased ? on(bias) : nullptr,
-                     .activation = cuda::Activation::kRelu},
-                    on(a), on(b), at_y);
+  products.multiply(
+      {.m = m, .n = n, .k = k, .t = t, .ty = t, .bias = biased ? on(bias) : nullptr, .activation = Activation::kRelu},
+      on(a), on(b), at_y);
   on.read(at_y, y);
   for (int64_t c = 0; c < n; ++c) {
     CHECK(std::isnan(y[static_cast<size_t>(n + c)]));
