@@ -177,13 +177,14 @@ std::string line_text(const DecodeOptions& options, int64_t number, const std::s
 int64_t count_lines(const std::string& path, const std::stop_token& stop) {
   std::error_code failed;
   if (path == "-" || !std::filesystem::is_regular_file(path, failed)) return 0;
-  LineReader reader(path);
+  int64_t lines = 0;
   try {
-    for (std::string line; reader.next(line);)
+    LineReader reader(path);
+    for (std::string line; reader.next(line); ++lines)
       if (stop.stop_requested()) return 0;
   } catch (const std::exception&) {  // is said where it is read in earnest, behind what comes before it
   }
-  return reader.line_number();
+  return lines;
 }
 
 // The next translations to score; of `trees`, those of these lines' words.
