@@ -107,6 +107,11 @@ train $run 2> /dev/null
 fails "other model" train $run --dim-emb 32
 "$NMT_BIN/nmt-vocab" --type bpe --size 300 --train-sets data/train.en --output other.spm 2> /dev/null
 fails "other vocabulary" "$NMT_BIN/nmt-train" ${tiny/vocab.spm/other.spm} $run
+cp m.safetensors general.safetensors
+tuned="--pretrained-model general.safetensors"
+fails "other model, fine-tuned" train $run $tuned --dim-emb 32
+fails "other vocabulary, fine-tuned" "$NMT_BIN/nmt-train" ${tiny/vocab.spm/other.spm} $run $tuned
+rm general.safetensors
 fails "other seed" train $run --seed 2
 fails "other data" train $run --train-sets data/dev.en data/dev.de
 fails "other length" train $run --max-length 20

@@ -64,8 +64,8 @@ struct TrainOptions {
   // Where validation after so many updates writes its translations; empty: nowhere.
   std::string translations_path(int64_t update) const;
 
-  // The model that this one begins with, empty for none: --pretrained-model, or where there is one the checkpoint that
-  // the training goes on from, whatever has become of that model.
+  // The model that this one begins with, empty for none: --pretrained-model; or the checkpoint that the training goes
+  // on from, where there is one, whatever has become of that model.
   std::string begun_with() const;
 
   void declare(Options& options);

@@ -10,12 +10,13 @@
 namespace nmt {
 namespace {
 
-// Those that the options name, else the model's that the training begins with.
-Vocabularies find_vocabularies(const TrainOptions& options, const Model* pretrained) {
+// Those that the options name, else the model's that the training begins with. Both are the same: a checkpoint's are
+// compared where it is read.
+Vocabularies find_vocabularies(const TrainOptions& options, const Model* pretrained, bool is_checkpoint) {
   if (pretrained != nullptr && options.vocabs.empty()) return own_vocabularies(*pretrained, options.pretrained_model);
   require(!options.vocabs.empty(), "--vocabs is missing (see --help)");
   const Vocabularies given = read_vocabularies(options.vocabs);
-  if (pretrained != nullptr) {
+  if (pretrained != nullptr && !is_checkpoint) {
     const Vocabularies own = own_vocabularies(*pretrained, options.pretrained_model);
     require(given.source->bytes() == own.source->bytes() && given.target->bytes() == own.target->bytes(),
             "--pretrained-model {} has another vocabulary than --vocabs: leave that out", options.pretrained_model);
@@ -27,13 +28,14 @@ Vocabularies find_vocabularies(const TrainOptions& options, const Model* pretrai
 
 TrainingSetup::TrainingSetup(const TrainOptions& given) : options(given) {
   options.pretrained_model = given.begun_with();
+  const bool is_checkpoint = options.pretrained_model != given.pretrained_model;
   advise_on_memory(Replicas::kAdvice, [&] {
-    if (options.pretrained_model != given.pretrained_model)
+    if (is_checkpoint)
       pretrained = Model::described(ModelFile::open(options.pretrained_model));
     else if (!options.pretrained_model.empty())
       pretrained = Model::load(options.pretrained_model);
   });
-  vocabularies = find_vocabularies(options, pretrained.get());
+  vocabularies = find_vocabularies(options, pretrained.get(), is_checkpoint);
   const Vocabularies& v = vocabularies;
   ModelConfig& config = options.model;
   config.source_vocabulary = v.source->size();
@@ -47,7 +49,8 @@ TrainingSetup::TrainingSetup(const TrainOptions& given) : options(given) {
   config.validate();
   options.data.target_trees = config.target_trees;
   if (config.target_trees) trees.emplace(*v.target, v.shared(), v.target_name);
-  const std::string difference = pretrained == nullptr ? "" : pretrained->transformer.config().difference(config);
+  const std::string difference =
+      pretrained == nullptr || is_checkpoint ? "" : pretrained->transformer.config().difference(config);
   require(difference.empty(),
           "--pretrained-model {} has another architecture than the options name: its {}; leave them out",
           options.pretrained_model, difference);
@@ -85,7 +88,9 @@ void TrainingSetup::load_data() {
 
 void TrainingSetup::initialise() {
   if (pretrained != nullptr) {
-    std::ranges::copy(pretrained->parameters.values(), model->parameters.values().begin());
+    const std::span<const float> values = pretrained->parameters.values();
+    require(std::ssize(values) == model->parameters.size(), "{} is gone", options.pretrained_model);  // a checkpoint
+    std::ranges::copy(values, model->parameters.values().begin());
     pretrained->require_unchanged();
     log::info("the parameters begin as those of {}", options.pretrained_model);
   } else {
