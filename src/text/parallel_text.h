@@ -8,7 +8,7 @@
 
 namespace nmt {
 
-// A small parallel text, such as a validation set, wholly in memory. No pair is left out, whatever is in it.
+// A small parallel text, such as a validation set, wholly in memory.
 struct ParallelText {
   std::vector<std::string> source, target;  // by pair, in the order of the files
   // Every pair once, but for those that are blank on both sides, of about equal length; Batch::pairs numbers them.

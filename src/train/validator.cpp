@@ -31,9 +31,12 @@ Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> s
   text_ = ParallelText::read(options_.valid_sets, *source_, *target_, limits, options_.model.longest(),
                              threads_or_all(options_.threads), options_.model.target_trees);
   for (auto& line : text_.target) line = target_->join(line);
+  std::vector<bool> is_measured(text_.source.size());
+  for (const Batch& b : text_.batches)
+    for (const int64_t pair : b.pairs) is_measured[static_cast<size_t>(pair)] = true;
   for (const auto* side : {&text_.source, &text_.target})
-    for (size_t i = 0; i < side->size(); ++i)  // of what is measured
-      if (!text_.source[i].empty() || !text_.target[i].empty()) text_hash_ = hash64((*side)[i], text_hash_);
+    for (size_t i = 0; i < side->size(); ++i)
+      if (is_measured[i]) text_hash_ = hash64((*side)[i], text_hash_);
 }
 
 uint64_t Validator::fingerprint(const std::string& metric) const {

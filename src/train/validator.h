@@ -22,8 +22,8 @@ namespace nmt {
 class Validator {
  public:
   // Reads the validation set. Throws UserError where it cannot be read or its files differ in their number of lines,
-  // or where the file of --valid-translation-output cannot be written. trees: of a parser, else null. `options` and
-  // `trees` live as long as the validator.
+  // or, of a training, where the file of --valid-translation-output cannot be written. trees: of a parser, else null.
+  // `options` and `trees` live as long as the validator.
   Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source, std::shared_ptr<const Vocab> target,
             const TreeGrammar* trees);
 
