@@ -58,9 +58,9 @@ function(nmt_add_test name)
     list(APPEND labels cuda-emulated)  # those that compute on a device, too
     set_tests_properties(unit.${name} PROPERTIES COST 100)  # the longest begin first
   endif()
-  # Names that a call of the system reads are looked at, too.
+  # The address sanitizer looks at names that calls of the system read, too.
   set_tests_properties(unit.${name} PROPERTIES LABELS "${labels}" TIMEOUT 2000
-    ENVIRONMENT ASAN_OPTIONS=strict_string_checks=1)
+    ENVIRONMENT_MODIFICATION ASAN_OPTIONS=path_list_append:strict_string_checks=1)
 endfunction()
 
 # nmt_add_app(NAME SOURCE LIBRARIES...): the executable NAME, installed.

@@ -140,8 +140,11 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
     temporary_ = std::move(name);
     list(true);  // before it is there: a signal between would leave it behind
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (descriptor_ < 0) list(false);
-    return descriptor_ >= 0 || errno != EEXIST;
+    if (descriptor_ >= 0) return true;
+    const int error = errno;
+    list(false);
+    errno = error;
+    return error != EEXIST;
   };
   // Its name may be there: of a program that had this number and was killed, or has it in another container.
   const std::string name =
