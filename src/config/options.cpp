@@ -210,7 +210,7 @@ std::string meant_by(const std::string& name, const std::vector<std::string>& na
 
 void Options::read_config(const std::string& path) {
   namespace po = boost::program_options;
-  require(path != "-", "a configuration is a file, not standard input");
+  require(path != "-", "--config names a file, and is not read from standard input");
   LineReader reader(path);
   configurations_.push_back(path);
   // The library parses; it does not know line numbers, so each line is given to it alone.

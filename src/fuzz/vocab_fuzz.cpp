@@ -40,8 +40,8 @@ std::vector<std::string> examples() {
                  plain(s);
                  s.byte_fallback = true;
                }),
-      bytes_of("unigram", 22, plain),
-      bytes_of("unigram", 22),
+      bytes_of("unigram", 20, plain),
+      bytes_of("unigram", 20),
       bytes_of("wordpiece", 40),
       bytes_of("words", 20),
       bytes_of("words", 20, [](auto& s) { s.join_bpe = true; }),

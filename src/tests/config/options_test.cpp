@@ -248,7 +248,7 @@ TEST_CASE("config files", "[config]") {
     CHECK(complaint_of([&] { d.options.read_config(folder / "missing"); }) ==
           "cannot read " + (folder / "missing") + ": No such file or directory");
     CHECK(contains(complaint_of([&] { d.options.read_config(folder.path()); }), folder.path()));
-    CHECK(contains(complaint_of([&] { d.options.read_config("-"); }), "not standard input"));
+    CHECK(contains(complaint_of([&] { d.options.read_config("-"); }), "not read from standard input"));
   }
 }
 
