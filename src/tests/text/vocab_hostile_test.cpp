@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <numeric>
+
 #include "tests/text/vocab_fixture.h"
 #include "text/vocab_types.h"
 
@@ -20,8 +23,15 @@ bool survives(const std::string& bytes) {
         std::string("\u1100\u1161\u0301\u0308\u0344 \uFDFA \u200d\U0001F468\u200d\U0001F469")}) {
     const auto encoded = vocab->encode(text);
     for (const int32_t id : encoded) REQUIRE((id >= 0 && id < vocab->size() && id != vocab->eos_id()));
-    vocab->decode(encoded);
+    REQUIRE(vocab->words_of(encoded).size() == encoded.size());
+    REQUIRE(vocab->decode(encoded).find('\n') == std::string::npos);
   }
+  std::vector<int32_t> all(static_cast<size_t>(vocab->size()));
+  std::iota(all.begin(), all.end(), 0);
+  REQUIRE(std::ranges::all_of(all, [&](int32_t id) { return vocab->find(vocab->piece(id)) >= 0; }));
+  REQUIRE(vocab->decode(all).find('\n') == std::string::npos);
+  REQUIRE_NOTHROW(vocab->properties());
+  REQUIRE(Vocab::from_bytes(vocab->bytes(), "again")->bytes() == vocab->bytes());
   CHECK_THROWS_AS(vocab->decode(std::vector<int32_t>{vocab->size()}), UserError);
   CHECK_THROWS_AS(vocab->decode(std::vector<int32_t>{-1}), UserError);
   return true;
@@ -38,6 +48,12 @@ struct Samples {
       if (type == "bpe") settings.user_defined_symbols = {"<2de>"};
       files.push_back(train_vocab(settings).vocab->bytes());
     }
+    auto bytes = training("bpe", 350, {folder / "t"}), plain = training("unigram", 120, {folder / "t"}),
+         joined = training("words", 120, {folder / "t"});
+    bytes.byte_fallback = true;
+    plain.normalization = "identity";
+    joined.join_bpe = true;
+    for (const auto& settings : {bytes, plain, joined}) files.push_back(train_vocab(settings).vocab->bytes());
   }
   TempFolder folder;
   std::vector<std::string> files;
