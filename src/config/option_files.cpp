@@ -24,7 +24,7 @@ std::string with_number(std::string name, int64_t number) {
   return name;
 }
 
-OptionFiles::OptionFiles(const Options& options) { opens("config", options.configurations()); }
+OptionFiles::OptionFiles(const Options& options) { reads("config", options.configurations()); }
 
 OptionFiles& OptionFiles::reads(const std::string& option, const std::string& path) {
   if (is_standard_input(path)) {

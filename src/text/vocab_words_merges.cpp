@@ -63,6 +63,9 @@ BpeMerges BpeMerges::load(const std::string& path) {
   std::vector<Merge> merges;
   bool attached = false;  // files without a version line are of version 0.1
   int64_t blank = 0;      // the first of the lines without a merge, which may only end the file
+  const auto require_merge = [&](int64_t number, size_t parts) {
+    require(parts == 2, "{}:{}: expected a merge `left right` of subword-nmt, found {} parts", path, number, parts);
+  };
   for (std::string line; reader.next(line);) {
     const int64_t number = reader.line_number();
     if (number == 1) drop_byte_order_mark(line);
@@ -76,8 +79,8 @@ BpeMerges BpeMerges::load(const std::string& path) {
     } else if (parts.empty()) {
       if (blank == 0) blank = number;
     } else {
-      require(blank == 0 && parts.size() == 2, "{}:{}: expected a merge `left right` of subword-nmt, found {} parts",
-              path, blank > 0 ? blank : number, blank > 0 ? 0 : parts.size());
+      if (blank > 0) require_merge(blank, 0);
+      require_merge(number, parts.size());
       merges.emplace_back(parts[0], parts[1]);
     }
   }
