@@ -5,9 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 #include "ops/fusion.h"
 #include "text/batch.h"
 
@@ -129,11 +128,8 @@ void read_attention(const Scorer& scorer, Runtime& runtime, std::span<const IdPa
 
 std::string attention_json(const IdPair& pair, const PairAttention& attention, const Vocab& source, const Vocab& target,
                            int decimals) {
-  const auto strings = [](const nlohmann::json& list) {
-    return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  };
-  std::string text = fmt::format(R"({{"source":{},"target":{},"encoder":)", strings(pieces(pair.source, source)),
-                                 strings(pieces(pair.target, target)));
+  std::string text = fmt::format(R"({{"source":{},"target":{},"encoder":)", json_text(pieces(pair.source, source)),
+                                 json_text(pieces(pair.target, target)));
   write_weights(text, attention.encoder, false, decimals);
   text += R"(,"decoder":)";
   write_weights(text, attention.decoder, true, decimals);

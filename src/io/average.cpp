@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "io/floats.h"
 #include "io/model_file.h"
@@ -16,9 +15,9 @@ namespace {
 using json = nlohmann::json;
 
 void require_same_config(const ModelFile& first, const ModelFile& other) {
-  const auto a = json::parse(first.config()), b = json::parse(other.config());
+  const auto a = parse_json(first.config()), b = parse_json(other.config());
   const auto value = [](const json& object, const std::string& key) {
-    return object.contains(key) ? printable(object[key].dump()) : "nothing";
+    return object.contains(key) ? printable(json_text(object[key])) : "nothing";
   };
   json keys = a;
   keys.update(b);
@@ -130,9 +129,8 @@ std::string sources(const std::vector<std::string>& files, const std::vector<dou
   double total = 0;
   for (const double w : weights) total += w;
   json list = json::array();
-  for (size_t i = 0; i < files.size(); ++i)
-    list.push_back({{"file", repair_utf8(files[i])}, {"weight", weights[i] / total}});
-  return list.dump();
+  for (size_t i = 0; i < files.size(); ++i) list.push_back({{"file", files[i]}, {"weight", weights[i] / total}});
+  return json_text(list);
 }
 
 }  // namespace

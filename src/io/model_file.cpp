@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 #include "base/parse_number.h"
 #include "base/utf8.h"
 #include "io/floats.h"
@@ -20,15 +19,10 @@ void require_format(const std::string& path, const std::string* text) {
           *version, kModelFormat);
 }
 
-// A JSON object that later code may walk by recursion.
 void require_config(const std::string& path, const std::string* text) {
   require(text != nullptr, "{} is not an nmt model: its metadata has no {}", path, kConfigKey);
-  constexpr int kDeepest = 32;
-  const auto shallow = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    require(depth <= kDeepest, "{}: {} is nested deeper than {} levels", path, kConfigKey, kDeepest);
-    return true;
-  };
-  require(nlohmann::json::parse(*text, shallow, false).is_object(), "{}: {} is not a JSON object", path, kConfigKey);
+  require(parse_json(*text).is_object(), "{}: {} is not a JSON object, or is nested deeper than {} levels", path,
+          kConfigKey, kDeepestJson);
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }

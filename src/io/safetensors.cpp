@@ -8,9 +8,8 @@
 #include <optional>
 #include <unordered_set>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 
 namespace nmt {
@@ -302,7 +301,7 @@ void SafetensorsWriter::write_header() {
   started_ = true;
   std::string text = "{";
   const auto add = [&](std::string_view key, const nlohmann::ordered_json& value) {
-    text += fmt::format("{}{}:{}", text.size() > 1 ? "," : "", nlohmann::json(key).dump(), value.dump());
+    text += fmt::format("{}{}:{}", text.size() > 1 ? "," : "", json_text(nlohmann::json(key)), json_text(value));
   };
   if (!metadata_.empty()) add(kMetadata, metadata_);
   for (const auto& t : tensors_)

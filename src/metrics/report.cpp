@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 
 namespace nmt {
 namespace {
@@ -35,7 +34,7 @@ Json to_json(const Score& score, int width) {
 
 }  // namespace
 
-std::string json_report(const Score& score, int width) { return to_json(score, width).dump(1) + "\n"; }
+std::string json_report(const Score& score, int width) { return json_text(to_json(score, width), 1) + "\n"; }
 
 std::string json_report(std::span<const Score> scores, std::span<const std::string> systems, int width) {
   auto array = Json::array();
@@ -45,7 +44,7 @@ std::string json_report(std::span<const Score> scores, std::span<const std::stri
     json.update(to_json(scores[i], width));
     array.push_back(std::move(json));
   }
-  return array.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(array, 1) + "\n";
 }
 
 std::string paired_report(std::span<const Score> scores, std::span<const std::string> systems, int width) {

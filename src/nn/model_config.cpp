@@ -3,9 +3,8 @@
 #include <set>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "io/model_file.h"
 #include "tensor/arguments.h"
@@ -128,7 +127,7 @@ std::string ModelConfig::difference(const ModelConfig& other) const {
   const auto here = all_values(*this), there = all_values(other);
   for (const auto& [name, value] : here.items())
     if (is_architecture(name) && value != there[name])
-      return fmt::format("{} is {}, not {}", name, value.dump(), there[name].dump());
+      return fmt::format("{} is {}, not {}", name, json_text(value), json_text(there[name]));
   return "";
 }
 
@@ -138,11 +137,11 @@ std::string ModelConfig::to_json() const {
   visit_later(usual, [&](const char* name, const auto& value) {
     if (json[name] == value) json.erase(name);
   });
-  return json.dump();
+  return json_text(json);
 }
 
 ModelConfig ModelConfig::from_json(const std::string& text, const std::string& file) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parse_json(text);
   require(json.is_object(), "{}: the model's configuration is damaged", file);
   ModelConfig config;
   Options options;

@@ -7,10 +7,9 @@
 #include <type_traits>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "io/model_file.h"
@@ -59,7 +58,7 @@ std::string to_json(const TrainingState& state) {
     else
       json[name] = nlohmann::ordered_json::array({values...});
   });
-  return json.dump();
+  return json_text(json);
 }
 
 constexpr int64_t kMost = int64_t{1} << 46;  // that a training goes on from without overflow, by --optimizer-delay
@@ -145,7 +144,7 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
   const std::string* progress = file.metadata(kProgressKey);
   require(progress != nullptr, "{} is a model without the state of its training", path);
   require_as_written(file, *progress);
-  const auto json = nlohmann::json::parse(*progress, nullptr, false);
+  const auto json = parse_json(*progress);
   require_known(json, path);
   TrainingState state;
   bool sound = false;

@@ -9,9 +9,8 @@
 #include <fstream>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 
 namespace nmt {
@@ -20,11 +19,6 @@ namespace {
 nlohmann::ordered_json object(const char* kind, const TrainingProgress& p) {
   return {
       {"kind", kind}, {"epoch", p.epoch()}, {"update", p.updates}, {"sentences", p.sentences}, {"tokens", p.tokens}};
-}
-
-// On one line. JSON is UTF-8; the names of files need not be.
-std::string text_of(const nlohmann::ordered_json& line) {
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 // JSON has no NaN or infinity.
@@ -81,7 +75,7 @@ void TrainLog::update(const TrainingProgress& p, const Line& u) {
   line["wait_share"] = u.wait_share;
   line["padded_share"] = u.padded_share;
   if (!u.part_norms.empty()) line["gradient_norms"] = u.part_norms;
-  json(text_of(line));
+  json(json_text(line));
 }
 
 void TrainLog::validation(const TrainingProgress& p, const std::string& metric, double value, int64_t stalled) {
@@ -92,7 +86,7 @@ void TrainLog::validation(const TrainingProgress& p, const std::string& metric, 
   line["value"] = number(value);
   line["best"] = stalled == 0;
   line["stalled"] = stalled;
-  json(text_of(line));
+  json(json_text(line));
 }
 
 void TrainLog::event(const TrainingProgress& p, const std::string& kind, const std::string& text) {
@@ -102,13 +96,13 @@ void TrainLog::event(const TrainingProgress& p, const std::string& kind, const s
     log::info("{}", text);
   auto line = object(kind.c_str(), p);
   line["text"] = text;
-  json(text_of(line));
+  json(json_text(line));
 }
 
 void TrainLog::error(const TrainingProgress& p, const std::string& text) noexcept try {
   auto line = object("error", p);
   line["text"] = text;
-  json(text_of(line));
+  json(json_text(line));
 } catch (const std::exception&) {  // the program's exit code tells that it failed
 }
 

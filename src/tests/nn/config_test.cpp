@@ -1,7 +1,6 @@
 // The model's configuration as JSON.
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 #include "tests/complaint.h"
 #include "tests/nn/model_testing.h"
 
@@ -66,7 +65,7 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
   Options options, defaults;
   c.declare(options);
   usual.declare(defaults);
-  const auto json = nlohmann::json::parse(c.to_json());
+  const auto json = parse_json(c.to_json());
   for (Option& option : options.all()) {
     INFO(option.name());
     CHECK(json.contains(option.name()));
@@ -81,21 +80,21 @@ TEST_CASE("a configuration survives JSON", "[nn]") {
 }
 
 TEST_CASE("a file names later options only where they are not the default, so that older ones are read", "[nn]") {
-  const auto stored = nlohmann::json::parse(small_config().to_json());
+  const auto stored = parse_json(small_config().to_json());
   CHECK(stored.contains("transformer-norm"));
   for (const char* later : {"transformer-attention", "transformer-attention-window", "transformer-encoder-layer",
                             "transformer-decoder-layer", "transformer-kernel-width",
                             "transformer-train-position-embeddings", "transformer-max-positions"}) {
     INFO(later);
     CHECK_FALSE(stored.contains(later));
-    CHECK(nlohmann::json::parse(unusual_config().to_json()).contains(later));
+    CHECK(parse_json(unusual_config().to_json()).contains(later));
   }
 }
 
 TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
-  const auto usual = nlohmann::json::parse(small_config().to_json());
-  const auto good = nlohmann::json::parse(unusual_config().to_json());
-  CHECK(complaint(good.dump()).empty());
+  const auto usual = parse_json(small_config().to_json());
+  const auto good = parse_json(unusual_config().to_json());
+  CHECK(complaint(json_text(good)).empty());
   for (const char* text : {"", "{", "[]", "null", "1", "\"text\"", "{}", "\xff\xfe", "{\"dim-emb\": }"})
     CHECK_FALSE(complaint(text).empty());
   for (const auto& [key, value] : good.items()) {
@@ -103,25 +102,25 @@ TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
     auto json = good;
     json.erase(key);
     if (usual.contains(key))
-      CHECK(complaint(json.dump()).find("'" + key + "'") != std::string::npos);
+      CHECK(complaint(json_text(json)).find("'" + key + "'") != std::string::npos);
     else
-      CHECK(complaint(json.dump()).empty());
+      CHECK(complaint(json_text(json)).empty());
     for (const nlohmann::json& wrong : {nlohmann::json(nullptr), nlohmann::json("x"), nlohmann::json::array({1}),
                                         nlohmann::json::object(), nlohmann::json(-1), nlohmann::json(1e300),
                                         nlohmann::json(INT64_MAX), nlohmann::json(UINT64_MAX), nlohmann::json(2.5)}) {
       json = good;
       json[key] = wrong;
-      INFO(wrong.dump());
-      CHECK_FALSE(complaint(json.dump()).empty());
+      INFO(json_text(wrong));
+      CHECK_FALSE(complaint(json_text(json)).empty());
     }
   }
   auto newer = good;
   newer["transformer-attention-sinks"] = 4;
-  CHECK(complaint(newer.dump()).find("has 'transformer-attention-sinks', which this nmt does not know") !=
+  CHECK(complaint(json_text(newer)).find("has 'transformer-attention-sinks', which this nmt does not know") !=
         std::string::npos);
   newer.erase("transformer-attention-sinks");
   newer["transformer-dropout-embeddings"] = 0.1;  // changes no translation
-  CHECK(complaint(newer.dump()).empty());
+  CHECK(complaint(json_text(newer)).empty());
   // Each value is a number of the right kind, but not one that a model can have.
   for (const auto& [key, value] :
        std::vector<std::pair<std::string, nlohmann::json>>{{"dim-emb", 0},
@@ -153,8 +152,8 @@ TEST_CASE("damaged and hostile configurations are answered", "[nn]") {
                                                            {"transformer-ffn-activation", "tanh"}}) {
     auto json = usual.contains(key) ? usual : good;
     json[key] = value;
-    INFO(key << " " << value.dump());
-    CHECK_FALSE(complaint(json.dump()).empty());
+    INFO(key << " " << json_text(value));
+    CHECK_FALSE(complaint(json_text(json)).empty());
   }
 }
 

@@ -256,10 +256,10 @@ TEST_CASE("a state that an earlier version has written is read, and one of a lat
   const auto model = make_model(small_config(), 1);
   Moments moments = make_moments(*model, false, 1);
   write_checkpoint(path, *model, moments, some_state(), "");
-  const auto state = nlohmann::json::parse(*ModelFile::open(path).metadata(kProgressKey));
+  const auto state = parse_json(*ModelFile::open(path).metadata(kProgressKey));
   const auto error_with = [&](const nlohmann::json& changed) {
     ModelContent content = model->content(model->parameters.values());
-    content.metadata[std::string(kProgressKey)] = changed.dump();
+    content.metadata[std::string(kProgressKey)] = json_text(changed);
     model->add_tensors(content, kAdamMeanPrefix, moments.mean);
     model->add_tensors(content, kAdamVariancePrefix, moments.variance);
     write_model(path, content);

@@ -19,7 +19,7 @@ namespace {
 std::vector<nlohmann::json> logged(const std::string& json_log, const std::string& kind) {
   std::vector<nlohmann::json> found;
   for (const auto& line : read_lines(json_log))
-    if (auto json = nlohmann::json::parse(line); json.at("kind") == kind) found.push_back(std::move(json));
+    if (auto json = parse_json(line); json.at("kind") == kind) found.push_back(std::move(json));
   return found;
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("float16 on a device trains as the host's float32 does; the loss scale
   std::filesystem::remove(there.log_json);
   CHECK_THROWS_WITH(folder.fresh(there, "100u"), "3 updates in a row were skipped; there is no good checkpoint yet");
   int falls = 0;
-  for (const auto& line : read_lines(there.log_json)) falls += nlohmann::json::parse(line).at("kind") == "loss-scale";
+  for (const auto& line : read_lines(there.log_json)) falls += parse_json(line).at("kind") == "loss-scale";
   CHECK(falls == 16);  // from 2^16 to 1
 }
 
@@ -198,7 +198,7 @@ TEST_CASE("several devices train as the host does, again to the bit, and go on w
   for (const auto& [update, cost] : costs(alone.log_json)) CHECK(found.at(update) == Approx(cost).epsilon(1e-4));
   CHECK(difference(tensors, host) < 0.02);
   const auto norms_of = [](const std::string& log) {
-    return nlohmann::json::parse(read_lines(log).front()).at("gradient_norms").get<std::map<std::string, double>>();
+    return parse_json(read_lines(log).front()).at("gradient_norms").get<std::map<std::string, double>>();
   };
   for (const auto& [part, norm] : norms_of(here.log_json))
     CHECK(norms_of(there.log_json).at(part) == Approx(norm).epsilon(1e-4));
@@ -337,7 +337,7 @@ TEST_CASE("a long gradient is shortened, a short one is not") {
   o.disp_freq = "1u";
   o.log_json = folder / "log.json";
   const Tensors plain = with_prefix(folder.fresh(o, "1u"), "adam.m.");
-  const double norm = nlohmann::json::parse(read_lines(o.log_json).front()).at("gradient_norm");
+  const double norm = parse_json(read_lines(o.log_json).front()).at("gradient_norm");
   double sum = 0;
   for (const auto& [name, values] : plain)
     for (const float v : values) sum += static_cast<double>(v) * v;

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "base/files.h"
+#include "base/json.h"
 #include "base/philox.h"
 #include "io/model_file.h"
 #include "tests/catch.h"
@@ -42,7 +41,7 @@ inline Tensors with_prefix(const Tensors& tensors, const std::string& prefix) {
 }
 
 inline nlohmann::json read_state(const std::string& path) {
-  return nlohmann::json::parse(*ModelFile::open(path).metadata(kProgressKey));
+  return parse_json(*ModelFile::open(path).metadata(kProgressKey));
 }
 
 // The largest difference over the largest value of b, the worst of all tensors.
@@ -124,7 +123,7 @@ class TrainingFolder {
       ModelContent content;
       for (const auto& [key, value] : file.file().metadata())
         if (key != kHashKey) content.metadata[key] = value;
-      content.metadata[std::string(kProgressKey)] = changed_state.dump();
+      content.metadata[std::string(kProgressKey)] = json_text(changed_state);
       content.source_vocabulary = content.target_vocabulary = file.source_vocabulary();
       content.shared_vocabulary = true;
       for (const TensorInfo& t : file.file().tensors())
