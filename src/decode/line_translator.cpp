@@ -29,7 +29,7 @@ int64_t tokens_of(std::span<const std::vector<int32_t>> sentences) {
 std::vector<Translation> nothing() { return {{"", 0, 0}}; }
 
 // On the host, more sentences hardly make matrix products faster, and their caches take more memory. A device wants to
-// be filled (other numbers were not tried there).
+// be filled (other numbers were not tried there). project_top_k.cpp cuts its work for the hypotheses of kHost.
 struct Usual {
   int sentences, hypotheses, words, lines;
 };
@@ -79,9 +79,17 @@ LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Voca
     : decoder_(decoder),
       source_(source),
       target_(target),
+      given_(limits),
       limits_(limits.at_a_time(decoder.runtime().backend()->on_host(), decoder.options().beam)),
       max_length_(static_cast<int>(std::min<int64_t>(limits.max_length, decoder.longest() - 1))),
       input_(std::move(input)) {}
+
+LineLimits LineTranslator::limits() const {
+  LineLimits limits = given_;
+  limits.sentences = limits_.sentences;
+  limits.words = static_cast<int>(limits_.tokens);
+  return limits;
+}
 
 std::vector<int32_t> LineTranslator::cut(Vocab::LineIds line, const std::string& file, size_t number,
                                          const char* side) {

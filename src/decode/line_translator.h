@@ -61,6 +61,8 @@ class LineTranslator {
     double log_probability = 0;                               // of these
   };
   const Totals& totals() const { return totals_; }
+  // Those given, less where memory did not suffice for as much together.
+  LineLimits limits() const;
 
  private:
   // Halves the limits, after `error` in work on so many lines and tokens, by so many threads together that each have
@@ -75,6 +77,7 @@ class LineTranslator {
 
   Decoder& decoder_;
   const Vocab &source_, &target_;
+  LineLimits given_;
   SearchLimits limits_;
   int max_length_;  // at most what the model has positions for
   std::string input_;

@@ -40,7 +40,8 @@ Vocabularies read_vocabularies(const std::vector<std::string>& files) {
 Vocabularies own_vocabularies(const Model& model, const std::string& path) {
   require(!model.target_vocabulary.empty(), "{} holds no vocabulary; give --vocabs", path);
   const auto source = Vocab::from_bytes(model.source_vocabulary, path);
-  const auto target = model.shared_vocabulary ? source : Vocab::from_bytes(model.target_vocabulary, path);
+  const auto target =
+      model.target_vocabulary == model.source_vocabulary ? source : Vocab::from_bytes(model.target_vocabulary, path);
   return {source, target, path, path};
 }
 

@@ -104,7 +104,7 @@ void write_model(const std::string& path, const ModelContent& content) {
   // Bytes last: floats stay aligned.
   for (const auto& tensor : content.tensors) writer.declare(tensor.name, DType::kF32, tensor.shape);
   std::vector<std::pair<std::string, std::string_view>> vocabularies;
-  if (content.shared_vocabulary)
+  if (content.source_vocabulary == content.target_vocabulary)
     vocabularies = {{std::string(kVocabulary), content.source_vocabulary}};
   else
     vocabularies = {{std::string(kSourceVocabulary), content.source_vocabulary},

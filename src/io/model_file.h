@@ -82,8 +82,7 @@ struct NamedTensor {
 
 struct ModelContent {
   std::map<std::string, std::string> metadata;            // with kConfigKey; the format version is added
-  std::string_view source_vocabulary, target_vocabulary;  // serialised
-  bool shared_vocabulary = false;                         // the source's, stored once
+  std::string_view source_vocabulary, target_vocabulary;  // serialised; stored once where they are equal
   std::vector<NamedTensor> tensors;
 };
 

@@ -45,7 +45,7 @@ class TrainingFiles {
   // removed. Throws Error where it cannot.
   std::vector<std::string> remove_later(int64_t updates, int64_t epochs, const std::vector<std::string>& metrics) const;
   // Removes what runs that were killed left half written: files of AtomicFile's ending .tmp.PID or .tmp.PID.N,
-  // where PID is no process.
+  // where PID is no process, or this one.
   void remove_leftovers() const;
 
  private:

@@ -39,7 +39,6 @@ std::unique_ptr<Model> Model::described(const ModelFile& file) {
   if (!file.has_vocabulary()) return model;
   model->source_vocabulary = file.source_vocabulary();
   model->target_vocabulary = file.target_vocabulary();
-  model->shared_vocabulary = file.shared_vocabulary();
   return model;
 }
 
@@ -76,15 +75,13 @@ void Model::release(std::span<const float> values) const {
 }
 
 void Model::require_unchanged() const {
-  const bool read_there = parameters.value_buffer().data() == parameters.values().data();
-  if (file && read_there) file->file().require_unchanged();
+  if (file) file->file().require_unchanged();
 }
 
 ModelContent Model::content(std::span<const float> values) const {
   ModelContent content{.metadata = {{std::string(kConfigKey), transformer.config().to_json()}},
                        .source_vocabulary = source_vocabulary,
                        .target_vocabulary = target_vocabulary,
-                       .shared_vocabulary = shared_vocabulary,
                        .tensors = {}};
   add_tensors(content, "", values);
   return content;

@@ -14,7 +14,6 @@ struct Model {
   Transformer transformer;
   Parameters parameters;
   std::string source_vocabulary, target_vocabulary;  // bytes that Vocab::from_bytes reads
-  bool shared_vocabulary = false;
 
   std::optional<ModelFile> file;  // where the parameters lie, if not in memory of their own
 
@@ -27,7 +26,8 @@ struct Model {
   static std::unique_ptr<Model> load(const std::string& path, const std::shared_ptr<Backend>& backend = host_backend());
   // These parameters, if they are this model's, are not needed for now: their memory may be given back.
   void release(std::span<const float> values) const;
-  // Throws Error where somebody has written to the file since the load, if parameters are still read from there.
+  // Throws Error where somebody has written to the file since the load, if parameters lie there: also those of a device
+  // may be read from it (SearchModel collects what a shortlist allows).
   void require_unchanged() const;
   // Throws Error or UserError as AtomicFile does.
   void save(const std::string& path, std::span<const float> values) const;

@@ -78,8 +78,6 @@ std::vector<Spec> PadColumns::infer(std::span<const Spec> in) const {
   return {y};
 }
 
-void PadColumns::backward(Backprop& b) const { b.add(0, columns(b.gradient(), first, b.input(0).shape().dim(-1))); }
-
 void PadColumns::cpu(const Launch& l) const {
   const int64_t count = l.in[0].shape().dim(-1);
   std::fill_n(l.out[0].as<std::byte>(), l.out[0].spec.bytes(), std::byte{0});

@@ -40,7 +40,6 @@ struct PadColumns {  // the gradient of Columns: zeros around
   int64_t first, width;
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
-  void backward(Backprop& b) const;
   void cpu(const Launch& l) const;
   void cuda(const Launch& l) const;
   bool operator==(const PadColumns&) const = default;

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "base/error.h"
 #include "nn/model.h"
 #include "text/batch_stream.h"
 #include "train/amount.h"
@@ -19,6 +20,17 @@ struct TrainingSums {
 
   bool operator==(const TrainingSums&) const = default;
 };
+
+constexpr const char* kBeginAnew =
+    "another --model leaves that training as it is; --restart begins anew and removes its models";
+
+// Calls read(), which reads a checkpoint, and adds to its UserError what helps.
+template <class Read>
+auto advise_on_checkpoint(Read read) try {
+  return read();
+} catch (const UserError& error) {
+  user_error("{} ({})", error.what(), kBeginAnew);
+}
 
 // What a run needs to go on as if it had never stopped, beside parameters and optimizer.
 struct TrainingState {

@@ -65,18 +65,13 @@ struct EpochCount {
 EpochCount count_epoch(BatchStream stream, int optimizer_delay, const std::function<double(const Batch&)>& flops) {
   EpochCount epoch;
   const auto size = [](const Batch& b) { return b.source_words() + b.target_words(); };
-  int in_update = 0;
-  for (bool ended = false; !ended;) {
-    TrainingBatch next = stream.next();
-    epoch.tokens += next.batch.target_words();
-    epoch.flops += flops(next.batch);
-    ended = next.ends_epoch();
-    if (++in_update == optimizer_delay || ended) {
-      ++epoch.updates;
-      in_update = 0;
+  for (bool ended = false; !ended; ++epoch.updates)
+    for (TrainingBatch& next : next_update([&] { return stream.next(); }, optimizer_delay)) {
+      epoch.tokens += next.batch.target_words();
+      epoch.flops += flops(next.batch);
+      ended = next.ends_epoch();
+      if (size(next.batch) > size(epoch.largest)) epoch.largest = std::move(next.batch);
     }
-    if (size(next.batch) > size(epoch.largest)) epoch.largest = std::move(next.batch);
-  }
   return epoch;
 }
 
@@ -94,6 +89,26 @@ double tokens_until_end(std::span<const Amount> ends, const EpochCount& epoch, d
     if (until_end < 0 || needed < until_end) until_end = needed;
   }
   return until_end;
+}
+
+// Target tokens a second in updates of such batches, which change nothing.
+double tokens_per_second(Replicas& replicas, const Batch& batch, const TrainOptions& options) {
+  UpdateRule still = update_rule(options, 1);
+  still.rate = 0;
+  const int64_t tokens = batch.target_words();
+  const auto seconds_of_update = [&](int batches) {
+    const double start = seconds_now();
+    replicas.accumulate(std::vector<Batch>(static_cast<size_t>(batches), batch), batches * tokens, 0);
+    replicas.update(still);
+    replicas.outcome();
+    return seconds_now() - start;
+  };
+  constexpr int kMost = 8;  // batches that are computed; each further one takes as long as these on average
+  const int delay = options.optimizer_delay, computed = std::min(delay, kMost);
+  seconds_of_update(1);  // to warm up
+  double seconds = seconds_of_update(computed);
+  if (delay > computed) seconds += (delay - computed) * (seconds - seconds_of_update(1)) / (computed - 1);
+  return static_cast<double>(delay) * static_cast<double>(tokens) / seconds;
 }
 
 void print_cost(const TrainOptions& options, const EpochCount& epoch, double rate, double tokens_until_end) {
@@ -130,18 +145,7 @@ void dry_run(const TrainOptions& given) {
   const Runtime& runtime = replicas.first();
   const int64_t heap = allocated(), n = setup.model->parameters.size();
   setup.reserve();
-  UpdateRule still = update_rule(options, 1);
-  still.rate = 0;
-  // The largest batch is run once to warm up, and again for time.
-  double seconds = 0;
-  const int64_t tokens = epoch.largest.target_words();
-  for (int pass = 0; pass < 2; ++pass) {
-    const double start = seconds_now();
-    replicas.accumulate({epoch.largest}, tokens, 0);
-    replicas.update(still);
-    replicas.outcome();
-    seconds = seconds_now() - start;
-  }
+  const double rate = tokens_per_second(replicas, epoch.largest, options);
   fmt::print("parameters: {}\n", with_commas(n));
   fmt::print(
       "memory: parameters, gradients and optimizer {:.1f} MB, packed matrices {:.1f} MB, workspace {:.1f} MB, "
@@ -152,8 +156,7 @@ void dry_run(const TrainOptions& given) {
   fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", epoch.largest.sentences(),
              epoch.largest.source_words(), epoch.largest.target_words());
   fmt::print("epoch: {} updates, {} target tokens\n", with_commas(epoch.updates), with_commas(epoch.tokens));
-  const double rate = static_cast<double>(tokens) / seconds,
-               until_end = tokens_until_end(Amount::parse_list("after", options.after), epoch, rate);
+  const double until_end = tokens_until_end(Amount::parse_list("after", options.after), epoch, rate);
   fmt::print("speed: {:.0f} target tokens/s, {} an epoch\n", rate,
              hours_minutes_seconds(static_cast<double>(epoch.tokens) / rate));
   if (until_end >= 0) fmt::print("time to --after {}: {}\n", options.after, hours_minutes_seconds(until_end / rate));

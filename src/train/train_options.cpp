@@ -11,6 +11,7 @@
 #include "io/model_file.h"
 #include "io/training_files.h"
 #include "train/amount.h"
+#include "train/checkpoint_state.h"
 #include "train/learning_rate.h"
 #include "train/tasks.h"
 #include "train/valid_metrics.h"
@@ -137,9 +138,10 @@ void TrainOptions::settle(Options& o) {
     if (!option->given()) option->set(value);
   };
   if (const std::string model_file = begun_with(); !model_file.empty()) {
-    const ModelFile file =
-        model_file == pretrained_model ? ModelFile::open_served(model_file) : ModelFile::open(model_file);
-    ModelConfig config = ModelConfig::from_json(file.config(), model_file);
+    const auto config_of = [](const ModelFile& file) { return ModelConfig::from_json(file.config(), file.path()); };
+    ModelConfig config = model_file == pretrained_model
+                             ? config_of(ModelFile::open_served(model_file))
+                             : advise_on_checkpoint([&] { return config_of(ModelFile::open(model_file)); });
     Options of_model;
     config.declare(of_model);
     for (const Option& option : of_model.all()) set(option.name(), option.get());

@@ -27,8 +27,6 @@ static_assert(std::atomic<int>::is_always_lock_free);
 void on_signal(int number) { stop_signal = number; }
 
 constexpr size_t kBatchesAhead = 8;
-constexpr const char* kBeginAnew =
-    "another --model leaves that training as it is; --restart begins anew and removes its models";
 
 std::unique_ptr<FileLock> lock_training(const std::string& model_path, const TrainingFiles& files) {
   const auto folder = std::filesystem::path(model_path).parent_path();
@@ -65,7 +63,7 @@ std::span<const float> Trainer::served_values() {
   return moments_.smoothed;
 }
 
-void Trainer::resume(const std::string& checkpoint) try {
+void Trainer::resume(const std::string& checkpoint) {
   state_ = read_checkpoint(checkpoint, model_, moments_);
   require(state_.seed == options_.seed, "{} was made with --seed {}", checkpoint, state_.seed);
   require(
@@ -90,8 +88,6 @@ void Trainer::resume(const std::string& checkpoint) try {
   }
   if (setup_.validator) forget_other_validations(checkpoint);
   if (state_.progress.updates > 0) saved_at_ = state_.progress.updates;
-} catch (const UserError& error) {
-  user_error("{} ({})", error.what(), kBeginAnew);
 }
 
 // Values on another text or by another search cannot be compared with those to come.
@@ -136,7 +132,7 @@ void Trainer::refuse_earlier_models() const {
 void Trainer::start_or_resume() {
   const std::string checkpoint = files_.state();
   if (!options_.restart && std::filesystem::exists(checkpoint)) {
-    resume(checkpoint);
+    advise_on_checkpoint([&] { resume(checkpoint); });
   } else {
     begin();
   }
@@ -179,7 +175,7 @@ void Trainer::accumulate(const std::vector<Batch>& batches, const Step& step) {
                        state_.loss_scale.value);
 }
 
-Update Trainer::settle(size_t left) {
+Update Trainer::take_outcomes(size_t left) {
   auto& s = state_;
   Update update;
   while (begun_.size() > left) {
@@ -290,12 +286,14 @@ bool Trainer::validate() {
     replicas_.upload_values();
   };
   exchange_with_smoothed();
+  const int64_t workspace = replicas_.first().arena_bytes();
   try {
     measured = setup_.validator->measure(replicas_.first(), model_, state_.progress.updates, stop);
     state_.validation_due = false;
   } catch (const Stopped&) {
   }
   exchange_with_smoothed();
+  if (replicas_.first().arena_bytes() < workspace) setup_.reserve();  // given back, as translations lacked memory
   if (state_.validation_due) return false;
   bool found = false;
   for (const auto& metric : options_.valid_metrics) {
@@ -414,7 +412,7 @@ bool Trainer::do_what_is_due(bool saves, bool ends) {
   profile.enter("saving");
   ends = ends || stalled();
   const bool stops = stop_signal != 0;
-  if (stops) settle();
+  if (stops) take_outcomes();
   const bool put_off = state_.save_due, due = saves || put_off;
   // A number that counts epochs is for the model at the end of one.
   const bool numbered = !saves_by_epoch() || put_off || state_.progress.epoch_ended;
@@ -477,7 +475,7 @@ void Trainer::train() {
     // A device computes the update while the host goes on to the next one, unless somebody asks now how it went.
     const bool due = state_.validation_due || saves || state_.save_due || ends;
     const Update update =
-        settle(replicas_.on_host() || options_.scales_loss() || shows || step.epoch_ended || due ? 0 : 1);
+        take_outcomes(replicas_.on_host() || options_.scales_loss() || shows || step.epoch_ended || due ? 0 : 1);
     clock();
     if (shows) display(update, std::move(norms));
     log_.bar(p, done_share());

@@ -55,7 +55,7 @@ class Trainer {
   void accumulate(const std::vector<Batch>& batches, const Step& step);
   void count(const Step& step);
   void count_seconds(double seconds);
-  Update settle(size_t left = 0);  // waits for updates till only so many are under way; the last one's outcome
+  Update take_outcomes(size_t left = 0);  // waits for updates till only so many are under way; the last one's outcome
   void display(const Update& update, std::map<std::string, double> part_norms);
   void report_epoch();
   // Validates unless a signal comes meanwhile: then it stays due.

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "train/checkpoint_state.h"
 #include "train/train_log.h"
 
 namespace nmt {
@@ -31,7 +32,7 @@ TrainingSetup::TrainingSetup(const TrainOptions& given) : options(given) {
   const bool is_checkpoint = options.pretrained_model != given.pretrained_model;
   advise_on_memory(Replicas::kAdvice, [&] {
     if (is_checkpoint)
-      pretrained = Model::described(ModelFile::open(options.pretrained_model));
+      pretrained = advise_on_checkpoint([&] { return Model::described(ModelFile::open(options.pretrained_model)); });
     else if (!options.pretrained_model.empty())
       pretrained = Model::load(options.pretrained_model);
   });
@@ -58,7 +59,6 @@ TrainingSetup::TrainingSetup(const TrainOptions& given) : options(given) {
     model = std::make_unique<Model>(config);
     model->source_vocabulary = v.source->bytes();
     model->target_vocabulary = v.target->bytes();
-    model->shared_vocabulary = v.shared();
     replicas = std::make_unique<Replicas>(options, *model);
     moments = std::make_unique<Moments>(model->parameters.size(), options.exponential_smoothing > 0);
   });

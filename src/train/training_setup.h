@@ -30,7 +30,7 @@ struct TrainingSetup {
   void initialise();
   // The moments of no update, and the model's values, to the devices.
   void start(const Update& last = {}) { replicas->start(*moments, last); }
-  // Takes the workspace of the largest batch, which it returns, a bound of those that may come. Once: what grew with
+  // Takes the workspace of the largest batch, which it returns, a bound of those that may come. At once: what grew with
   // the batches would be new memory, which is slow, again and again.
   Batch reserve();
   // Logs what computes.

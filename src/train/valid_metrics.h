@@ -27,7 +27,7 @@ struct ValidMetric {
 
 constexpr const char* kBracketsMetric = "brackets";  // a parser's
 
-// All of them, each in one place: options, validation and checkpoints know metrics from here.
+// All of them, each in one place: options and validation know metrics from here.
 std::span<const ValidMetric> valid_metrics();
 std::vector<std::string> valid_metric_names();
 // `name` is one of them.

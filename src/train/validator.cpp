@@ -6,7 +6,6 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "config/computing.h"
-#include "decode/line_translator.h"
 #include "ops/fusion.h"
 #include "train/pair_input.h"
 
@@ -25,6 +24,8 @@ void advised(const std::function<void()>& body) { advise_on_memory("a smaller --
 Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source,
                      std::shared_ptr<const Vocab> target, const TreeGrammar* trees)
     : options_(options), source_(std::move(source)), target_(std::move(target)), trees_(trees) {
+  limits_.words = static_cast<int>(options_.valid_batch_words);
+  limits_.max_length = std::numeric_limits<int>::max();  // cross-entropy is of whole lines, too
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
   if (options_.trains() && !options_.valid_output.empty())
     AtomicFile(options_.translations_path(0));  // can be written: known now, not after hours
@@ -70,25 +71,22 @@ double Validator::cross_entropy(Runtime& runtime, Model& model, const std::funct
   return sum / static_cast<double>(tokens);
 }
 
-std::vector<std::string> Validator::translate(Runtime& runtime, Model& model,
-                                              const std::function<void()>& meanwhile) const {
+std::vector<std::string> Validator::translate(Runtime& runtime, Model& model, const std::function<void()>& meanwhile) {
   const Scorer scorer{&model.transformer, &model.parameters};
   SearchOptions search = options_.search;
   search.trees = trees_;
   Decoder decoder(std::span(&scorer, 1), runtime, search);
-  LineLimits limits;
-  limits.words = static_cast<int>(options_.valid_batch_words);
-  limits.max_length = std::numeric_limits<int>::max();  // cross-entropy is of whole lines, too
-  LineTranslator translator(decoder, *source_, *target_, limits, options_.valid_sets[0]);
+  LineTranslator translator(decoder, *source_, *target_, limits_, options_.valid_sets[0]);
   std::vector<std::string> translations;
   translator.translate(
       text_.source, [&](int64_t, const std::string&, auto found) { translations.push_back(found.front().text); },
       meanwhile);
+  limits_ = translator.limits();
   return translations;
 }
 
 std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model, int64_t update,
-                                                 const std::function<void()>& meanwhile) const {
+                                                 const std::function<void()>& meanwhile) {
   Measured measured;
   if (options_.measures_cross_entropy()) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
   if (options_.translates()) {

@@ -62,13 +62,13 @@ TEST_CASE("a device finds the host's translations") {
   const auto device = test_device();
   if (device == nullptr) return;
   // A beam of 8: there are fewer tokens than it has candidates.
-  const auto [beam, at_a_time] = GENERATE(table<int, int64_t>({{1, kFew}, {4, kFew}, {8, kFew}, {3, 100}}));
-  const auto [forbidden, sampling] = GENERATE(table<int32_t, int>({{-1, 0}, {3, 5}}));
+  const auto [beam, at_a_time, sampled] = GENERATE(table<int, int64_t, bool>(
+      {{1, kFew, false}, {1, kFew, true}, {4, kFew, false}, {8, kFew, true}, {3, 100, false}, {3, 100, true}}));
   const SearchOptions options{
-      .beam = beam, .max_extra = 4, .n_best = true, .forbidden = forbidden, .sampling = sampling};
+      .beam = beam, .max_extra = 4, .n_best = true, .forbidden = sampled ? 3 : -1, .sampling = sampled ? 5 : 0};
   TestModel here(5), there(5, 12, device);
   const Scorer on_host[] = {here.scorer()}, on_device[] = {there.scorer()};
-  const auto sources = random_sources(at_a_time == kFew ? 15 : 33, beam == 4 ? 30 : 8);  // 33: rows of 34
+  const auto sources = random_sources(at_a_time == kFew ? 12 : 33, beam == 4 ? 30 : 8);  // 33: rows of 34
   const Found found = translate(on_device, device, options, sources, nullptr, at_a_time);
   check_same(found, translate(on_host, host_backend(), options, sources));
   nmt::testing::set_thread_order(3);

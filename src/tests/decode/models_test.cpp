@@ -42,6 +42,8 @@ TEST_CASE("models of an ensemble must have one vocabulary on either side") {
         "entry 4 is 'w4' and 'x4'",
         side, first, other);
   };
+  CHECK(own_vocabularies(*Model::load(first), first).shared());
+  CHECK(!own_vocabularies(*Model::load(target), target).shared());
   CHECK(complaint({first, first}).empty());
   CHECK(complaint({first, target}) == differ("target", target));
   CHECK(complaint({first, first, source}) == differ("source", source));

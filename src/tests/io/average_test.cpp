@@ -30,8 +30,7 @@ void write(const std::string& path, const std::vector<float>& values, std::strin
   write_model(path,
               {.metadata = {{"nmt.config", config}, {"nmt.training", "t"}, {"nmt.progress", "p"}, {"nmt.hash", "h"}},
                .source_vocabulary = vocabulary,
-               .target_vocabulary = {},
-               .shared_vocabulary = true,
+               .target_vocabulary = vocabulary,
                .tensors = {{"w", {static_cast<int64_t>(values.size())}, values},
                            {"adam.m.w", {static_cast<int64_t>(values.size())}, values}}});
 }
@@ -182,8 +181,7 @@ TEST_CASE("Models that do not fit are refused before anything is written") {
   const std::vector<float> two = {1, 2};
   write_model(folder / "b", {.metadata = {{"nmt.config", R"({"x":1,"y":2})"}},
                              .source_vocabulary = "vocabulary",
-                             .target_vocabulary = {},
-                             .shared_vocabulary = true,
+                             .target_vocabulary = "vocabulary",
                              .tensors = {{"w", {2}, two}, {"z", {2}, two}}});
   CHECK(message({}) == "b: tensor z is not in a");
   write(folder / "b", {1, std::nanf("")}, "vocabulary", R"({"x":1,"y":2})");

@@ -32,8 +32,7 @@ TEST_CASE("A model file holds configuration, vocabularies and parameters") {
   const bool shared = GENERATE(true, false);
   write_model(path, {.metadata = {{"nmt.config", R"({"dim-emb":2})"}, {"nmt.progress", "{}"}},
                      .source_vocabulary = vocabulary,
-                     .target_vocabulary = "other",
-                     .shared_vocabulary = shared,
+                     .target_vocabulary = shared ? vocabulary : "other",
                      .tensors = {{"w", {2, 3}, w}, {"adam.m.w", {2}, m}, {"ema.w", {2}, m}, {"adam.v.w", {2}, m}}});
   const auto model = ModelFile::open(path);
   CHECK(model.config() == R"({"dim-emb":2})");

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "io/safetensors.h"
 #include "tests/complaint.h"
+#include "tests/device.h"
 #include "tests/nn/model_testing.h"
 #include "tests/temp_folder.h"
 
@@ -38,12 +39,16 @@ TEST_CASE("a model is read where it lies in its file, as nmt writes it") {
   const TempFolder folder;
   const auto model = make_model();
   model->save(folder / "model", model->parameters.values());
-  const auto found = Model::load(folder / "model");
-  CHECK(found->file);
-  check_equal(*found, *model);
-  CHECK_NOTHROW(found->require_unchanged());
+  const auto device = test_device();
+  const auto found = Model::load(folder / "model"),
+             there = Model::load(folder / "model", device ? device : host_backend());
+  for (const auto* loaded : {found.get(), there.get()}) {
+    CHECK(loaded->file);
+    check_equal(*loaded, *model);
+    CHECK_NOTHROW(loaded->require_unchanged());
+  }
   std::ofstream(folder / "model", std::ios::app) << "more";
-  CHECK_THROWS_AS(found->require_unchanged(), Error);
+  for (const auto* loaded : {found.get(), there.get()}) CHECK_THROWS_AS(loaded->require_unchanged(), Error);
 }
 
 TEST_CASE("a model's file may hold its tensors in any order") {

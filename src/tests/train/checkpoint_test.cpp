@@ -24,7 +24,6 @@ ModelConfig small_config() {
 std::unique_ptr<Model> make_model(const ModelConfig& config, uint64_t seed) {
   auto model = std::make_unique<Model>(config);
   model->source_vocabulary = model->target_vocabulary = "the vocabulary";
-  model->shared_vocabulary = true;
   model->parameters.allocate(true);
   model->transformer.initialise(model->parameters, seed, false);
   return model;

@@ -125,7 +125,6 @@ class TrainingFolder {
         if (key != kHashKey) content.metadata[key] = value;
       content.metadata[std::string(kProgressKey)] = json_text(changed_state);
       content.source_vocabulary = content.target_vocabulary = file.source_vocabulary();
-      content.shared_vocabulary = true;
       for (const TensorInfo& t : file.file().tensors())
         if (t.dtype == DType::kF32) content.tensors.push_back({t.name, t.shape, tensors.at(t.name)});
       write_model(folder_ / "changed", content);
