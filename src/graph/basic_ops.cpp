@@ -1,7 +1,6 @@
 #include "graph/basic_ops.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
@@ -46,10 +45,8 @@ Expr fill(Graph& graph, const Spec& spec, float value) { return graph.append(Fil
 void Fill::cpu(const Launch& l) const {
   const Tensor& y = l.out[0];
   if (y.elements() == 0) return;
-  const auto size = size_of(y.dtype());
   cpu::convert(DType::kF32, &value, y.dtype(), y.data, 1);
-  for (int64_t i = 1; i < y.elements(); ++i)
-    std::memcpy(y.as<std::byte>() + static_cast<size_t>(i) * size, y.data, size);
+  for (int64_t i = 1; i < y.elements(); ++i) std::copy_n(y.at(0), y.bytes(1), y.at(i));
 }
 
 Expr add(Expr a, Expr b) { return a.graph().append(Add{}, {a, b}); }

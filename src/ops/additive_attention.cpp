@@ -115,8 +115,7 @@ void CachedAdditiveAttention::cpu(const Launch& l) const {
   const int64_t keys = key_cache.shape()[1], values = value_cache.shape()[1], width = qkv.shape()[1];
   const auto *entry = l.in[5].as<int32_t>(), *length = l.in[6].as<int32_t>();
   const int64_t heads = w.shape()[0], stride = l.in[5].shape()[1];
-  const size_t key_bytes = static_cast<size_t>(keys) * size_of(qkv.dtype());
-  const size_t value_bytes = static_cast<size_t>(values) * size_of(qkv.dtype());
+  const auto key_bytes = static_cast<size_t>(qkv.bytes(keys)), value_bytes = static_cast<size_t>(qkv.bytes(values));
   write_key_value_caches(qkv, key_cache, value_cache, l.in[4].as<int32_t>());
   l.runtime.pool().parallel_for(qkv.shape()[0], 4, [&](int64_t begin, int64_t end) {
     std::vector<std::byte> k, v;

@@ -26,11 +26,10 @@ void AttentionGradient::cuda(const Launch& l) const {
 void CachedAttention::cuda(const Launch& l) const {
   const Tensor &qkv = l.in[0], &keys = l.in[1], &values = l.in[2];
   const int64_t rows = qkv.shape()[0], width = qkv.shape()[1], wide_k = keys.shape()[1], wide_v = values.shape()[1];
-  const auto size = static_cast<int64_t>(size_of(qkv.dtype()));
   const auto stream = CudaBackend::of(l).stream();
   const auto* slot = l.in[3].as<int32_t>();
-  cuda::scatter_rows(stream, rows, wide_k * size, qkv.at(wide_k), width * size, slot, keys.data);
-  cuda::scatter_rows(stream, rows, wide_v * size, qkv.at(2 * wide_k), width * size, slot, values.data);
+  cuda::scatter_rows(stream, rows, qkv.bytes(wide_k), qkv.at(wide_k), qkv.bytes(width), slot, keys.data);
+  cuda::scatter_rows(stream, rows, qkv.bytes(wide_v), qkv.at(2 * wide_k), qkv.bytes(width), slot, values.data);
   cuda::attention_cached(stream, qkv.dtype(), describe(l), rows, qkv.data, keys.data, values.data, l.out[0].data);
 }
 

@@ -29,9 +29,8 @@ void check_key_value_caches(std::string_view op, const Spec& qkv, const Spec& ke
 
 void write_cache(const Tensor& x, int64_t column, const Tensor& cache, const int32_t* slot) {
   const int64_t width = cache.shape()[1], stride = x.shape()[1];
-  const size_t bytes = static_cast<size_t>(width) * size_of(x.dtype());
   for (int64_t r = 0; r < x.shape()[0]; ++r)
-    if (slot[r] >= 0) std::copy_n(x.at(r * stride + column), bytes, cache.at(slot[r] * width));
+    if (slot[r] >= 0) std::copy_n(x.at(r * stride + column), x.bytes(width), cache.at(slot[r] * width));
 }
 
 void write_key_value_caches(const Tensor& qkv, const Tensor& keys, const Tensor& values, const int32_t* slot) {

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kSentences = 8;  // of a task
 
-int64_t bytes_of(const Tensor& x, int64_t elements) { return elements * static_cast<int64_t>(size_of(x.dtype())); }
-
 // f(r, part, other): part `part` of y[r] is x[other], for the sentences begin .. end.
 template <class F>
 void for_neighbours(const int32_t* begins, int64_t begin, int64_t end, int first, int count, F f) {
@@ -55,9 +53,9 @@ void Neighbours::cpu(const Launch& l) const {
   const int64_t width = x.shape()[1];
   l.runtime.pool().parallel_for(l.in[1].elements() - 1, kSentences, [&](int64_t begin, int64_t end) {
     const int64_t rows = begins[end] - begins[begin];
-    std::fill_n(y.at(begins[begin] * count * width), bytes_of(y, rows * count * width), std::byte{0});
+    std::fill_n(y.at(begins[begin] * count * width), y.bytes(rows * count * width), std::byte{0});
     for_neighbours(begins, begin, end, first, count, [&](int64_t r, int part, int64_t other) {
-      std::copy_n(x.at(other * width), bytes_of(x, width), y.at((r * count + part) * width));
+      std::copy_n(x.at(other * width), x.bytes(width), y.at((r * count + part) * width));
     });
   });
 }
@@ -73,7 +71,7 @@ void NeighboursGradient::cpu(const Launch& l) const {
   const int64_t width = dx.shape()[1];
   l.runtime.pool().parallel_for(l.in[1].elements() - 1, kSentences, [&](int64_t begin, int64_t end) {
     const int64_t rows = begins[end] - begins[begin];
-    std::fill_n(dx.at(begins[begin] * width), bytes_of(dx, rows * width), std::byte{0});
+    std::fill_n(dx.at(begins[begin] * width), dx.bytes(rows * width), std::byte{0});
     for_neighbours(begins, begin, end, first, count, [&](int64_t r, int part, int64_t other) {
       cpu::add(dx.dtype(), 0, width, dx.at(other * width), dy.at((r * count + part) * width), dx.at(other * width));
     });
@@ -93,7 +91,7 @@ void CachedNeighbours::cpu(const Launch& l) const {
   std::fill_n(y.as<std::byte>(), y.spec.bytes(), std::byte{0});
   for (int64_t r = 0; r < x.shape()[0]; ++r)
     for (int64_t part = std::max(0, count - length[r]); part < count; ++part)
-      std::copy_n(cache.at(entry[r * stride + length[r] - count + part] * width), bytes_of(x, width),
+      std::copy_n(cache.at(entry[r * stride + length[r] - count + part] * width), x.bytes(width),
                   y.at((r * count + part) * width));
 }
 

@@ -100,8 +100,7 @@ void Cast::backward(Backprop& b) const { b.add(0, cast(b.gradient(), b.input(0).
 void Cast::cpu(const Launch& l) const {
   const Tensor &x = l.in[0], &y = l.out[0];
   over_elements(l, [&](int64_t begin, int64_t end) {
-    cpu::convert(x.dtype(), x.as<std::byte>() + begin * static_cast<int64_t>(size_of(x.dtype())), y.dtype(),
-                 y.as<std::byte>() + begin * static_cast<int64_t>(size_of(y.dtype())), end - begin);
+    cpu::convert(x.dtype(), x.at(begin), y.dtype(), y.at(begin), end - begin);
   });
 }
 

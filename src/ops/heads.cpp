@@ -12,11 +12,9 @@
 namespace nmt {
 namespace {
 
-size_t bytes_of(const Tensor& x, int64_t elements) { return static_cast<size_t>(elements) * size_of(x.dtype()); }
-
 // Empty tensors may have no memory at all, which memcpy does not allow.
 void copy(const Tensor& y, int64_t to, const Tensor& x, int64_t from, int64_t elements) {
-  std::copy_n(x.at(from), bytes_of(x, elements), y.at(to));
+  std::copy_n(x.at(from), x.bytes(elements), y.at(to));
 }
 
 // Copies [rows, heads, d] <-> [heads, rows, d].

@@ -90,11 +90,10 @@ void MatMul::cpu(const Launch& l) const {
   const Tensor &a = l.in[0], &b = l.in[1], &y = l.out[0];
   const int64_t m = y.shape().dim(-2), n = y.shape().dim(-1), k = a.shape().dim(transpose_a ? -2 : -1);
   const int64_t count = m * n == 0 ? 0 : y.elements() / (m * n);
-  const auto size = static_cast<int64_t>(size_of(y.dtype()));
   l.runtime.pool().parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      cpu::multiply_plain(y.dtype(), transpose_a, transpose_b, m, n, k, a.as<std::byte>() + i * m * k * size,
-                          b.as<std::byte>() + i * k * n * size, y.as<std::byte>() + i * m * n * size);
+      cpu::multiply_plain(y.dtype(), transpose_a, transpose_b, m, n, k, a.at(i * m * k), b.at(i * k * n),
+                          y.at(i * m * n));
   });
 }
 

@@ -27,8 +27,9 @@ struct Tensor {
   T* as() const {
     return static_cast<T*>(data);
   }
-  // Where element `index` lies.
-  std::byte* at(int64_t index) const { return as<std::byte>() + index * static_cast<int64_t>(size_of(dtype())); }
+  // Bytes of so many of its elements, and where element `index` lies.
+  int64_t bytes(int64_t elements) const { return elements * static_cast<int64_t>(size_of(dtype())); }
+  std::byte* at(int64_t index) const { return as<std::byte>() + bytes(index); }
 };
 
 }  // namespace nmt
