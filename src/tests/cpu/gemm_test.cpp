@@ -554,6 +554,6 @@ TEST_CASE("a thread that multiplies opens no others", "[gemm]") {
     std::vector<float> y(2 * kN);
     cpu::multiply_plain(DType::kF32, false, true, 2, kN, kK, x.data(), w.data(), y.data());
     CHECK(y.back() == kK);
-    CHECK(threads() == before + 1);
+    CHECK(threads() <= before + 1);  // one that ended a moment ago may have been counted before
   }).join();
 }
