@@ -1,8 +1,8 @@
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/scratch.h"
 #include "backend/cpu/targets.h"
 
 #define HWY_TARGET_INCLUDE "backend/cpu/layer_norm.cpp"
-#include <hwy/aligned_allocator.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -29,12 +29,13 @@ void add_dropout_layer_norm(DType t, Rows rows, int64_t width, const void* x, co
     using T = decltype(type);
     const DF d;
     const int64_t together = rows_together(width);
-    const auto buffer = hwy::AllocateAligned<float>(static_cast<size_t>(together * width));
+    thread_local Scratch scratch;
+    auto* const buffer = reinterpret_cast<float*>(scratch.get(static_cast<size_t>(together * width) * sizeof(float)));
     const auto count = static_cast<float>(width);
     DropoutLanes lanes(dropout, rows.end * width);
     for (int64_t begin = rows.begin; begin < rows.end; begin += together) {
       const int64_t end = std::min(begin + together, rows.end);
-      const auto row_of_z = [&](int64_t r) HWY_ATTR { return buffer.get() + (r - begin) * width; };
+      const auto row_of_z = [&](int64_t r) HWY_ATTR { return buffer + (r - begin) * width; };
       const auto deviation = [&](const float* z, float mean, int64_t i, size_t n)
                                  HWY_ATTR { return hn::Sub(load_or(d, mean, z + i, n), hn::Set(d, mean)); };
 

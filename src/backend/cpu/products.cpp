@@ -6,6 +6,7 @@
 #include "backend/cpu/gemm_bytes.h"
 #include "backend/cpu/gemm_panels.h"
 #include "backend/cpu/panels.h"
+#include "backend/cpu/scratch.h"
 #include "base/aligned.h"
 #include "base/error.h"
 #include "base/math.h"
@@ -49,11 +50,15 @@ void PackedLayout::multiply(int64_t begin, int64_t end, int64_t m, const void* x
   if (k_ > 0 && k_ % whole == 0) return multiply_rows(k_, x, panels);
   // Zeros fill up rows to whole steps, as they do B's columns, which have none where k is 0.
   const int64_t k = std::max(whole, round_up(k_, whole)), size = static_cast<int64_t>(size_of(t_));
-  AlignedVector<std::byte> rows(static_cast<size_t>(m * k * size));
-  for (int64_t r = 0; r < m && k_ > 0; ++r)
-    std::memcpy(rows.data() + r * k * size, offset(x, r * k_, t_), static_cast<size_t>(k_ * size));
+  thread_local Scratch copies;  // of a vocabulary's logits many megabytes
+  std::byte* const rows = copies.get(static_cast<size_t>(m * k * size));
+  for (int64_t r = 0; r < m; ++r) {
+    std::byte* const row = rows + r * k * size;
+    if (k_ > 0) std::memcpy(row, offset(x, r * k_, t_), static_cast<size_t>(k_ * size));
+    std::memset(row + k_ * size, 0, static_cast<size_t>((k - k_) * size));
+  }
   const AlignedVector<std::byte> none(static_cast<size_t>(k_ > 0 ? 0 : divide_up(n, kPanel) * panel_bytes(t_, k)));
-  multiply_rows(k, rows.data(), k_ > 0 ? panels : none.data());
+  multiply_rows(k, rows, k_ > 0 ? panels : none.data());
 }
 
 void PackedLayout::multiply_transposed(DType tx, int64_t rows, int64_t m, const void* x, int64_t ldx,

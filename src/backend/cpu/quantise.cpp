@@ -28,7 +28,7 @@ HWY_INLINE VectorPair least_and_largest(const T* x, int64_t width) {
   const DF d;
   const auto at = [&](int64_t i, size_t lanes) HWY_ATTR {
     prefetch_ahead(x + i);
-    const auto v = load_or(d, 0, x + i, lanes);
+    const auto v = load(d, x + i, lanes);
     if (lanes == hn::Lanes(d)) return VectorPair{v, v};
     const auto inside = hn::FirstN(d, lanes);
     return VectorPair{hn::IfThenElse(inside, v, hn::Set(d, kInfinity)),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -36,7 +37,7 @@ float threshold_of(const float* logits, int64_t width, int k, float& largest_of_
     largest[static_cast<size_t>(g)] = std::max(largest[static_cast<size_t>(g)], logits[i]);
   largest_of_all = max(d, largest.data(), groups);
   float threshold = largest_of_all;
-  for (int rank = 1; rank < k; ++rank) {  // the largest of those below
+  for (int rank = 1; rank < k && threshold != -kInfinity; ++rank) {  // the largest of those below
     auto next = hn::Set(d, -kInfinity);
     for (int64_t g = 0; g < groups; g += N) {
       const auto v = hn::LoadU(d, largest.data() + g);
@@ -104,9 +105,13 @@ void find_best(const float* logits, int64_t width, int32_t first, int k, BestLog
   best.sum = sum + (best.sum == 0 ? 0 : best.sum * std::exp(before - shift));
   if (found.empty()) return;
 
-  for (int j = 0; j < best.found; ++j) found.push_back(key_of(values[j], indices[j]));
-  best.found = static_cast<int>(std::min(static_cast<size_t>(k), found.size()));
-  std::partial_sort(found.begin(), found.begin() + best.found, found.end(), std::greater<>());
+  const auto at_most_k = [&] { return std::min(std::ssize(found), static_cast<std::ptrdiff_t>(k)); };
+  const std::ptrdiff_t fresh = at_most_k();
+  std::partial_sort(found.begin(), found.begin() + fresh, found.end(), std::greater<>());
+  found.resize(static_cast<size_t>(fresh));
+  for (int j = 0; j < best.found; ++j) found.push_back(key_of(values[j], indices[j]));  // in order, as they are
+  std::inplace_merge(found.begin(), found.begin() + fresh, found.end(), std::greater<>());
+  best.found = static_cast<int>(at_most_k());
   for (int j = 0; j < best.found; ++j) {
     values[j] = value_of(found[static_cast<size_t>(j)]);
     indices[j] = index_of(found[static_cast<size_t>(j)]);
