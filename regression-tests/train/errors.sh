@@ -122,6 +122,7 @@ for bytes in 0 7 100 $((size / 2)) $((size - 1)); do
   # How long the header is depends on the seconds trained.
   fails "checkpoint cut off" train $run | sed 's/[0-9]\{3,\}/N/g'
 done
+fails "checkpoint cut off, fine-tuned" train $run $tuned | sed 's/[0-9]\{3,\}/N/g'
 cp m.safetensors m.state
 fails "a model as checkpoint" train $run
 sed 's/"updates\\":4/"updates\\":5/' whole.state > m.state

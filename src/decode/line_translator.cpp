@@ -71,7 +71,8 @@ int LineLimits::lines_ahead(bool on_host) const { return lines > 0 ? lines : (on
 SearchLimits LineLimits::at_a_time(bool on_host, int beam) const {
   const Usual& usual = on_host ? kHost : kDevice;
   return {.sentences = sentences > 0 ? sentences : std::clamp(usual.hypotheses / beam, 1, usual.sentences),
-          .tokens = words > 0 ? words : usual.words};
+          .tokens = words > 0 ? words : usual.words,
+          .apart = apart};
 }
 
 LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Vocab& target, const LineLimits& limits,
@@ -88,6 +89,7 @@ LineLimits LineTranslator::limits() const {
   LineLimits limits = given_;
   limits.sentences = limits_.sentences;
   limits.words = static_cast<int>(limits_.tokens);
+  limits.apart = limits_.apart;
   return limits;
 }
 
@@ -223,6 +225,7 @@ void LineTranslator::count_sources(std::span<const std::vector<int32_t>> sources
 }
 
 void LineTranslator::take_fewer(const OutOfMemory& error, size_t lines, int64_t tokens, int threads) {
+  lacked_memory_ = true;
   const int together = static_cast<int>(std::min<size_t>(static_cast<size_t>(limits_.sentences), lines));
   const bool threads_apart =
       limits_.apart && decoder_.runtime().backend()->on_host() && decoder_.runtime().pool().size() > 1;

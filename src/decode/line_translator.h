@@ -15,6 +15,7 @@ namespace nmt {
 struct LineLimits {
   int sentences = 0, words = 0;  // words: source tokens; 0 of these: what is usual
   int lines = 0;                 // read ahead and sorted by length
+  bool apart = true;             // as SearchLimits
   int max_length = 1000;         // tokens of a line, or of a given translation; the rest is cut off, with a warning
 
   void declare(Options& options);
@@ -61,7 +62,8 @@ class LineTranslator {
     double log_probability = 0;                               // of these
   };
   const Totals& totals() const { return totals_; }
-  // Those given, less where memory did not suffice for as much together.
+  // Whether memory did not suffice for as much together as the limits say, and those that it suffices for.
+  bool lacked_memory() const { return lacked_memory_; }
   LineLimits limits() const;
 
  private:
@@ -79,6 +81,7 @@ class LineTranslator {
   const Vocab &source_, &target_;
   LineLimits given_;
   SearchLimits limits_;
+  bool lacked_memory_ = false;
   int max_length_;  // at most what the model has positions for
   std::string input_;
   Totals totals_;

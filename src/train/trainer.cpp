@@ -286,14 +286,12 @@ bool Trainer::validate() {
     replicas_.upload_values();
   };
   exchange_with_smoothed();
-  const int64_t workspace = replicas_.first().arena_bytes();
   try {
     measured = setup_.validator->measure(replicas_.first(), model_, state_.progress.updates, stop);
     state_.validation_due = false;
   } catch (const Stopped&) {
   }
   exchange_with_smoothed();
-  if (replicas_.first().arena_bytes() < workspace) setup_.reserve();  // given back, as translations lacked memory
   if (state_.validation_due) return false;
   bool found = false;
   for (const auto& metric : options_.valid_metrics) {
@@ -376,6 +374,7 @@ void Trainer::run() try {
   const auto begin_and_train = [&] {
     start_or_resume();
     const Batch largest = setup_.reserve();
+    workspace_ = replicas_.first().arena_bytes();
     if (!replicas_.on_host())
       log::info("memory: {} MB of a device's for tensors, batches of up to {} source and {} target tokens",
                 replicas_.used() >> 20, largest.source_words(), largest.target_words());
@@ -443,6 +442,7 @@ void Trainer::train() {
   state_.validation_due = state_.validation_due && setup_.validator != nullptr;
   if (state_.validation_due) ends = do_what_is_due(false, ends);  // a signal has put it off
   while (!ends) {
+    if (replicas_.first().arena_bytes() < workspace_) setup_.reserve();  // a validation gave it back (see Validator)
     double since = seconds_now();
     const auto clock = [&] {
       const double time = seconds_now();

@@ -86,6 +86,7 @@ class Trainer {
   Model& model_ = *setup_.model;
   Moments& moments_ = *setup_.moments;
   Replicas& replicas_ = *setup_.replicas;
+  int64_t workspace_ = 0;  // bytes that were reserved on the first device
   std::unique_ptr<Prefetch<TrainingBatch>> batches_;
   TrainingState state_;
   bool sound_ = true;      // the last outcome's loss and norm were numbers

@@ -75,13 +75,17 @@ std::vector<std::string> Validator::translate(Runtime& runtime, Model& model, co
   const Scorer scorer{&model.transformer, &model.parameters};
   SearchOptions search = options_.search;
   search.trees = trees_;
+  if (lacked_memory_) runtime.release_workspace();  // the limits are what memory has sufficed for without it
   Decoder decoder(std::span(&scorer, 1), runtime, search);
   LineTranslator translator(decoder, *source_, *target_, limits_, options_.valid_sets[0]);
   std::vector<std::string> translations;
   translator.translate(
       text_.source, [&](int64_t, const std::string&, auto found) { translations.push_back(found.front().text); },
       meanwhile);
-  limits_ = translator.limits();
+  if (translator.lacked_memory()) {
+    lacked_memory_ = true;
+    limits_ = translator.limits();
+  }
   return translations;
 }
 

@@ -34,7 +34,7 @@ class Validator {
   // Metric -> value, for the metrics asked for. Translates once where one of them or --valid-translation-output needs
   // it, and writes that file, {U} replaced by `update`. Throws Error where it cannot. meanwhile() is called again and
   // again; what it throws ends the validation. Where memory did not suffice to translate so much together, less is from
-  // now on, and the runtime's workspace was given back.
+  // now on, and the runtime's workspace is given back for it.
   std::map<std::string, double> measure(Runtime& runtime, Model& model, int64_t update,
                                         const std::function<void()>& meanwhile);
 
@@ -48,7 +48,8 @@ class Validator {
   const TrainOptions& options_;
   std::shared_ptr<const Vocab> source_, target_;
   const TreeGrammar* trees_;
-  LineLimits limits_;  // as memory has sufficed for them
+  LineLimits limits_;  // of what is translated together
+  bool lacked_memory_ = false;
   ParallelText text_;  // its target joined
   uint64_t text_hash_ = 0;
 };

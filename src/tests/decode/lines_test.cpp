@@ -157,6 +157,11 @@ TEST_CASE("threads for whose lines together memory did not suffice do not work a
   CHECK(read_file(folder / "log")
             .find(fmt::format("from now on 6 lines at most, of {} tokens, are", tokens / 4 / 2 * 4)) !=
         std::string::npos);
+  CHECK(translator.lacked_memory());
+  const SearchLimits sufficed = translator.limits().at_a_time(true, 1);
+  CHECK(sufficed.sentences == 6);
+  CHECK(sufficed.tokens == tokens / 4 / 2);
+  CHECK(!sufficed.apart);
 }
 
 #ifdef NMT_CUDA_EMULATION
