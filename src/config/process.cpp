@@ -33,18 +33,28 @@ void on_end(int signal) {
   leave_no_temporaries();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
+  sigset_t blocked;  // while this runs: here it ends the program
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
+  ::_exit(128 + signal);  // but for a container's process 1, which no default ends
 }
 
 // Where nothing may be allocated any more.
 void report_at_once(std::string_view what) {
+  char line[256];
+  size_t length = 0;
   for (const std::string_view part :
        {std::string_view(program), std::string_view(": error: "), what, std::string_view("\n")})
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, part.data(), part.size());
+    length += part.copy(line + length, sizeof line - length);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line, length);
 }
 
 // A file that is mapped was cut short, and its pages are gone.
 void on_lost_pages(int signal) {
-  report_at_once("a file was cut short while it was read; replace models by renaming new ones over them");
+  static std::atomic_flag said;  // all threads may find that together
+  if (!said.test_and_set())
+    report_at_once("a file was cut short while it was read; replace models by renaming new ones over them");
   on_end(signal);
 }
 
@@ -67,8 +77,10 @@ void on_lost_pages(int signal) {
 }  // namespace
 
 void take_signals(std::initializer_list<int> signals, void (*handler)(int)) {
-  for (const int signal : signals)
-    if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
+  for (const int signal : signals) {
+    struct sigaction before;
+    if (::sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_IGN) std::signal(signal, handler);
+  }
 }
 
 void prepare_process(const std::string& name) {

@@ -105,13 +105,13 @@ void Decoder::translate_apart(std::span<const std::vector<int32_t>> sources, con
     if (!failure) failure = std::current_exception();
   };
   const auto work = [&](Apart& worker, SourceQueue& queue) {
-    worker.runtime->profile = Profile(profile.times_ops);
     try {
+      worker.runtime->profile = Profile(profile.times_ops);
       worker.search.translate(queue, limits, one_by_one);
+      worker.runtime->profile.enter("waiting");
     } catch (...) {
       end_early();
     }
-    worker.runtime->profile.enter("waiting");
   };
   {
     std::vector<std::jthread> workers;

@@ -187,12 +187,13 @@ void LineTranslator::translate(std::span<const std::string> lines, const Sink& s
   std::vector<bool> is_done;
   const auto done = [&](size_t s, std::vector<Hypothesis> best) {
     if (meanwhile) meanwhile();
-    totals_.target_tokens += static_cast<int64_t>(best.front().ids.size());
+    const int64_t tokens = std::ssize(best.front().ids);
     results.put(line_of[s], [this, source = sources[s], best = std::move(best)] {
       std::vector<Translation> made;
       for (const Hypothesis& hypothesis : best) made.push_back(translation(source, hypothesis));
       return made;
     });
+    totals_.target_tokens += tokens;
     is_done[s] = true;
   };
   const auto keep_rest = [&](auto& of_sources) {

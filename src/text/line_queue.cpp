@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -15,13 +16,20 @@ namespace {
 // How long lines may take that are written in one go: short for a person, long for a pipe.
 constexpr std::chrono::milliseconds kPause{10};
 
+bool is_regular_file(const std::string& path) {
+  std::error_code failed;
+  return std::filesystem::is_regular_file(path == "-" ? "/dev/stdin" : path, failed);
+}
+
 }  // namespace
 
 struct LineQueue::State {
-  State(const std::string& path, size_t ahead) : reader(path, OnNul::kReplace), ahead(ahead) {}
+  State(const std::string& path, size_t ahead)
+      : reader(path, OnNul::kReplace), ahead(ahead), is_file(is_regular_file(path)) {}
 
   TextReader reader;
   const size_t ahead;
+  const bool is_file;  // not a pipe or a terminal, whose next line may be long in coming
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::string> lines;
@@ -61,7 +69,11 @@ std::vector<std::string> LineQueue::take() {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
   s.changed.wait(lock, [&] { return !s.lines.empty() || s.ended; });
-  s.changed.wait_for(lock, kPause, [&] { return s.lines.size() >= s.ahead || s.ended; });
+  const auto all = [&] { return s.lines.size() >= s.ahead || s.ended; };
+  if (s.is_file)  // which lines are taken together is to depend on nothing else
+    s.changed.wait(lock, all);
+  else
+    s.changed.wait_for(lock, kPause, all);
   std::vector<std::string> taken(std::make_move_iterator(s.lines.begin()), std::make_move_iterator(s.lines.end()));
   s.lines.clear();
   if (taken.empty() && s.error) std::rethrow_exception(s.error);

@@ -14,7 +14,8 @@ class LineQueue {
   LineQueue(const std::string& path, size_t ahead);
   ~LineQueue();  // does not wait for the thread: it may be waiting for input that never comes
 
-  // Waits for a line, then takes it and those that follow at once, `ahead` at most. None: the input is over.
+  // Waits for a line, then takes it and those that follow, `ahead` at most: of a file as many as there are, of others
+  // those that follow at once. None: the input is over.
   // Throws UserError where the rest cannot be read.
   std::vector<std::string> take();
 
