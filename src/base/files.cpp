@@ -137,7 +137,10 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
   target_ = link_target(path_);
   const mode_t mode = exists ? status.st_mode & 07777 : 0666;  // a secret stays one
   const auto create = [&](std::string name) {
-    if (::lstat(name.c_str(), &status) == 0) return false;  // another's: it is not listed for a moment
+    if (::lstat(name.c_str(), &status) == 0) {  // another's: it is not listed for a moment
+      errno = EEXIST;
+      return false;
+    }
     temporary_ = std::move(name);
     list(true);  // before it is there: a signal between would leave it behind
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
