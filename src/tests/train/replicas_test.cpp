@@ -1,10 +1,12 @@
 #include "train/replicas.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "tests/complaint.h"
 #include "tests/device.h"
 #include "tests/train/training_fixture.h"
 #include "tests/variable.h"
+#include "train/training_setup.h"
 
 using namespace nmt;
 using namespace nmt::testing;
@@ -86,6 +88,30 @@ TEST_CASE("reserving memory leaves a training as it is") {
     return std::pair(update.loss, std::vector<float>(values.begin(), values.end()));
   };
   CHECK((loss(true) == loss(false)));
+}
+
+TEST_CASE("what a validation lacked memory to translate together, it does not try again") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  o.valid_sets = o.data.train_sets;
+  o.valid_metrics = {"bleu"};
+  TrainingSetup setup(o);
+  setup.load_data();
+  setup.initialise();
+  setup.start();
+  log::copy_to_file(folder / "log");
+  const auto measure = [&](bool lacks_memory) {
+    return setup.validator->measure(setup.replicas->first(), *setup.model, 1, [&] {
+      if (std::exchange(lacks_memory, false)) throw std::bad_alloc();
+    });
+  };
+  const auto expected = measure(false);
+  CHECK(measure(true) == expected);
+  CHECK(measure(true) == expected);
+  const std::string log = read_file(folder / "log");
+  const size_t first = log.find(fmt::format("from now on {} lines at most", TrainingFolder::kPairs / 2));
+  REQUIRE(first != log.npos);
+  CHECK(log.find(fmt::format("from now on {} lines at most", TrainingFolder::kPairs / 4), first) != log.npos);
 }
 
 #ifdef NMT_CUDA_EMULATION

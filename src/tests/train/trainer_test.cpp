@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/line_reader.h"
-#include "base/log.h"
 #include "decode/line_translator.h"
 #include "tests/complaint.h"
 #include "tests/compute_types.h"
@@ -10,7 +9,6 @@
 #include "tests/train/training_fixture.h"
 #include "tests/variable.h"
 #include "train/dry_run.h"
-#include "train/training_setup.h"
 
 using namespace nmt;
 using namespace nmt::testing;
@@ -578,28 +576,4 @@ TEST_CASE("the plan of the first update is shown whatever a training left") {
   o.dump_plan = true;
   CHECK_NOTHROW(dump_plan(o));
   CHECK(folder.state()["updates"] == 2);
-}
-
-TEST_CASE("what a validation lacked memory to translate together, it does not try again") {
-  const TrainingFolder folder;
-  TrainOptions o = folder.options();
-  o.valid_sets = o.data.train_sets;
-  o.valid_metrics = {"bleu"};
-  TrainingSetup setup(o);
-  setup.load_data();
-  setup.initialise();
-  setup.start();
-  log::copy_to_file(folder / "log");
-  const auto measure = [&](bool lacks_memory) {
-    return setup.validator->measure(setup.replicas->first(), *setup.model, 1, [&] {
-      if (std::exchange(lacks_memory, false)) throw std::bad_alloc();
-    });
-  };
-  const auto expected = measure(false);
-  CHECK(measure(true) == expected);
-  CHECK(measure(true) == expected);
-  const std::string log = read_file(folder / "log");
-  const size_t first = log.find(fmt::format("from now on {} lines at most", TrainingFolder::kPairs / 2));
-  REQUIRE(first != log.npos);
-  CHECK(log.find(fmt::format("from now on {} lines at most", TrainingFolder::kPairs / 4), first) != log.npos);
 }
