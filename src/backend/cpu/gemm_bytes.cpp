@@ -1,13 +1,14 @@
 #include "backend/cpu/gemm_bytes.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "backend/cpu/amx.h"
 #include "backend/cpu/amx_blocks.h"
 #include "backend/cpu/avx512.h"
+#include "backend/cpu/byte_tile.h"
 #include "backend/cpu/panels.h"
+#include "backend/cpu/products.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -23,32 +24,25 @@ using namespace avx512;
 // Fewer rows wait for B from memory: more of it is under way where vectors are loaded, not tiles.
 constexpr int64_t kFewestRowsByAmx = 7;
 
-NMT_VNNI inline void store(__mmask16 lanes, __m512 v, float* p) { _mm512_mask_storeu_ps(p, lanes, v); }
-// Below the least normal number they are zero, as processors round them to bf16: rows that tiles multiply have the
-// same.
-NMT_VNNI inline void store(__mmask16 lanes, __m512 v, uint16_t* p) {
-  constexpr int kSubnormal = 0x20;
-  const __m512 rounded = _mm512_mask_and_ps(v, _mm512_fpclass_ps_mask(v, kSubnormal), v, _mm512_set1_ps(-0.0f));
-  _mm256_mask_storeu_epi16(p, lanes, to_bf16(rounded));
-}
-
-// sums [R, 64] of R rows of x, of so many times four bytes, and a panel of columns.
 template <int R>
-NMT_VNNI void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, const std::byte* panel,
-                            int64_t vector_bytes, int64_t step_bytes, int32_t* to) {
+NMT_VNNI void multiply_tile(const ByteTile& t) {
+  const int64_t vector_bytes = t.groups.offset_of(kLanes), step_bytes = t.groups.step_bytes();
   __m512i sums[R][kVectors];
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_setzero_si512();
-  for (int64_t i = 0; i < fours; ++i) {
+  const uint8_t* x = t.x;
+  const std::byte* b = t.b;
+  const int64_t row = t.row_bytes;
+  for (int64_t i = divide_up(t.k, kStepBytes); i > 0; --i, x += kStepBytes, b += step_bytes) {
     __m512i columns[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(panel + i * step_bytes + v * vector_bytes);
+    for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(b + v * vector_bytes);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t four;
-      std::memcpy(&four, x + r * row_bytes + i * 4, sizeof four);
+      std::memcpy(&four, x + r * row, sizeof four);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v)
         sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], _mm512_set1_epi32(four), columns[v]);
@@ -57,33 +51,48 @@ NMT_VNNI void multiply_rows(const uint8_t* x, int64_t row_bytes, int64_t fours, 
 #pragma GCC unroll 6
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) _mm512_store_si512(to + r * kPanel + v * kLanes, sums[r][v]);
+    for (int v = 0; v < kVectors; ++v) _mm512_store_si512(t.sums + r * kPanel + v * kLanes, sums[r][v]);
 }
 
-// What sums of a row and 16 columns mean, with bias and activation. NaN stays NaN.
-NMT_VNNI [[gnu::always_inline]] inline __m512 meaning(__m512i sums, const RowScale& row, __m512 scale, __m512 sum,
-                                                      __m512 bias, __m512 floor) {
-  const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_set1_ps(row.step)), scale);
-  return _mm512_max_ps(floor, _mm512_add_ps(_mm512_fmadd_ps(_mm512_set1_ps(row.low), sum, scaled), bias));
-}
+constexpr ByteTiles kVnniTiles = {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>,
+                                  multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
 
-// What sums [rows, kPanel] mean becomes the elements of y from a row and a column on.
-template <class Y>
-NMT_VNNI void finish(const ByteProduct& p, const int32_t* sums, int64_t row, int64_t rows, int64_t column) {
-  const __m512 floor = floor_of(p.epilogue);
-  for (int64_t first = column; first < std::min(column + kPanel, p.end); first += kLanes) {
-    const __mmask16 lanes = lanes_of(p.end - first);
-    const __m512 scale = load(lanes, p.scale + first), sum = load(lanes, p.sum + first);
-    const __m512 bias = bias_of(p.epilogue, first - p.begin, lanes);
-    for (int64_t r = 0; r < rows; ++r) {
-      const __m512i integers = _mm512_load_si512(sums + r * kPanel + first - column);
-      const __m512 v = meaning(integers, p.rows[row + r], scale, sum, bias, floor);
-      store(lanes, v, static_cast<Y*>(p.y) + (row + r) * p.ldy + first - p.begin);
+void multiply_by_vectors(const ByteProduct& p) {
+  const ByteTiles& tiles = has_vnni() ? kVnniTiles : kAvx2ByteTiles;
+  const int64_t row_bytes = bytes_of_row(p.k);
+  const ColumnGroups groups = groups_of_panel(DType::kI8, p.k);
+  alignas(kLine) int32_t sums[kTileRows * kPanel];
+  for (int64_t column = p.begin; column < p.end; column += kPanel) {
+    const int64_t columns = std::min(kPanel, p.end - column);
+    const std::byte* const b = p.packed + groups.offset_of(column);
+    const PanelSteps next = column + kPanel < p.end
+                                ? PanelSteps{p.packed + groups.offset_of(column + kPanel), row_bytes / kStepBytes}
+                                : PanelSteps();
+    const float* const bias = p.epilogue.bias == nullptr ? nullptr : p.epilogue.bias + column - p.begin;
+    for (int64_t row = 0; row < p.m; row += kTileRows) {
+      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
+      tiles[static_cast<size_t>(rows - 1)]({.x = p.q + row * row_bytes,
+                                            .row_bytes = row_bytes,
+                                            .k = p.k,
+                                            .b = b,
+                                            .groups = groups,
+                                            .columns = columns,
+                                            .ahead = Ahead::of(next, row, p.m),
+                                            .sums = sums});
+      dequantise(p.ty, rows, columns, sums, kPanel, p.rows + row, p.scale + column, p.sum + column, bias,
+                 p.epilogue.activation == Activation::kRelu, offset(p.y, row * p.ldy + column - p.begin, p.ty), p.ldy);
     }
   }
 }
 
-// The same of a tile of sums [kAmxRows, kAmxColumns], some rows beside each line of the next product. To bf16 the
+// What sums of a row and 16 columns mean, with bias and activation. NaN stays NaN.
+NMT_AMX [[gnu::always_inline]] inline __m512 meaning(__m512i sums, const RowScale& row, __m512 scale, __m512 sum,
+                                                     __m512 bias, __m512 floor) {
+  const __m512 scaled = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_set1_ps(row.step)), scale);
+  return _mm512_max_ps(floor, _mm512_add_ps(_mm512_fmadd_ps(_mm512_set1_ps(row.low), sum, scaled), bias));
+}
+
+// What a tile of sums [kAmxRows, kAmxColumns] means becomes some rows beside each line of the next product. To bf16 the
 // processor rounds them (as RoundedBf16 in simd-inl.h).
 template <class Y>
 struct FinishTile {
@@ -110,25 +119,6 @@ struct FinishTile {
     }
   }
 };
-
-template <class Y>
-NMT_VNNI void multiply_by_vnni(const ByteProduct& p) {
-  static constexpr std::array kProducts = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
-                                           multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
-  const int64_t row_bytes = bytes_of_row(p.k), panel_bytes = cpu::panel_bytes(DType::kI8, p.k);
-  const ColumnGroups g = groups_of_panel(DType::kI8, p.k);
-  const int64_t vector_bytes = g.offset_of(kLanes), step_bytes = g.step_bytes();
-  alignas(kLine) int32_t sums[kTileRows * kPanel];
-  for (int64_t column = p.begin; column < p.end; column += kPanel) {
-    const std::byte* panel = p.packed + column / kPanel * panel_bytes;
-    for (int64_t row = 0; row < p.m; row += kTileRows) {
-      const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);
-      kProducts[static_cast<size_t>(rows - 1)](p.q + row * row_bytes, row_bytes, divide_up(p.k, kStepBytes), panel,
-                                               vector_bytes, step_bytes, sums);
-      finish<Y>(p, sums, row, rows, column);
-    }
-  }
-}
 
 // All rows by half a panel, which stays in the nearest cache where it is short enough, then back by the next half: B is
 // read from memory once, and all tiles' products together fetch the next half of it.
@@ -194,10 +184,8 @@ void pack_bytes(int64_t begin, int64_t end, int64_t k, const int8_t* q, std::byt
 void multiply_bytes(const ByteProduct& p) {
   check(p.ty == DType::kF32 || p.ty == DType::kBF16, "a product of bytes to {}", name_of(p.ty));
   check(p.epilogue.held == Held::kNothing, "a product of bytes takes nothing from what y holds");
-  if (!has_vnni()) return multiply_bytes_by_avx2(p);
-  const bool by_amx = has_amx() && p.k > 0 && p.m >= kFewestRowsByAmx;
-  if (by_amx) return p.ty == DType::kF32 ? multiply_by_amx<float>(p) : multiply_by_amx<uint16_t>(p);
-  return p.ty == DType::kF32 ? multiply_by_vnni<float>(p) : multiply_by_vnni<uint16_t>(p);
+  if (!has_amx() || p.k == 0 || p.m < kFewestRowsByAmx) return multiply_by_vectors(p);
+  p.ty == DType::kF32 ? multiply_by_amx<float>(p) : multiply_by_amx<uint16_t>(p);
 }
 
 }  // namespace nmt::cpu

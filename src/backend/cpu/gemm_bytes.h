@@ -37,7 +37,4 @@ struct ByteProduct {
 };
 void multiply_bytes(const ByteProduct& p);
 
-// The same by AVX2.
-void multiply_bytes_by_avx2(const ByteProduct& p);
-
 }  // namespace nmt::cpu
