@@ -36,6 +36,15 @@ std::string read_file(const std::string& path, int64_t max_bytes) {
   return content;
 }
 
+bool can_go_on(int descriptor, short events) {
+  if (errno == EAGAIN) {
+    pollfd file{descriptor, events, 0};
+    ::poll(&file, 1, -1);
+    return true;
+  }
+  return errno == EINTR;
+}
+
 namespace {
 
 // Where a file is written to that `path` names: what links lead to, whether it is there or not.
@@ -186,7 +195,7 @@ void AtomicFile::flush() {
   size_t done = 0;
   while (done < buffer_.size()) {
     const ssize_t written = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
-    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && can_go_on(descriptor_, POLLOUT)) continue;
     if (written <= 0) fail("cannot write {}: {}", output_name(path_), std::strerror(errno));
     done += static_cast<size_t>(written);
   }

@@ -11,6 +11,10 @@ namespace nmt {
 // The bytes of a whole regular file. Throws UserError, naming it, where it cannot be read or is larger than max_bytes.
 std::string read_file(const std::string& path, int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
+// After a read or write of the descriptor that failed: whether it is to be made again, as a signal interrupted it or
+// there was nothing to read, or no room, in a descriptor that does not wait. Waits for these poll() events then.
+bool can_go_on(int descriptor, short events);
+
 // A file that a reader sees as it was or whole, never a part of. Bytes go to PATH.tmp.PID beside it, which commit()
 // fsyncs and renames; without commit the destructor removes it. One whose unfinished file is kept writes to
 // PATH.part.PID, where what was sent before an error or a signal stays, and is named. No file that is there is

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #define ZLIB_CONST  // what it reads it does not change
@@ -60,7 +61,7 @@ class RawBytes {
   size_t read_file(char* data, size_t bytes) const {
     ssize_t got = 0;
     do got = ::read(descriptor_, data, bytes);
-    while (got < 0 && errno == EINTR);
+    while (got < 0 && can_go_on(descriptor_, POLLIN));
     if (got < 0) fail("{}", std::strerror(errno));
     return static_cast<size_t>(got);
   }

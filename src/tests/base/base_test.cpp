@@ -472,6 +472,32 @@ TEST_CASE("lines of packed text are there as soon as a pipe has given them") {
   }
 }
 
+TEST_CASE("a pipe that does not wait is waited for, by who writes and who reads") {
+  constexpr int kLines = 100000;  // more than a pipe holds
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_NONBLOCK | O_CLOEXEC) == 0);
+  const int input = ::dup(STDIN_FILENO);
+  REQUIRE(::dup2(ends[0], STDIN_FILENO) >= 0);
+  auto count = std::async(std::launch::async, [] {
+    LineReader reader("-");
+    std::string line;
+    int lines = 0;
+    while (reader.next(line)) lines += line == "a line";
+    return lines;
+  });
+  {
+    AtomicFile file(fmt::format("/dev/fd/{}", ends[1]));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // there is nothing to read
+    for (int i = 0; i < kLines; ++i) file.write("a line\n");
+    CHECK_NOTHROW(file.commit());
+  }
+  ::close(ends[1]);
+  CHECK(count.get() == kLines);
+  REQUIRE(::dup2(input, STDIN_FILENO) >= 0);
+  ::close(input);
+  ::close(ends[0]);
+}
+
 TEST_CASE("malformed UTF-8 is found and repaired") {
   CHECK(is_valid_utf8("aé€\U0001F600"));
   for (const char* bad : {"\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF", "a\xE2\x82"})
