@@ -11,6 +11,8 @@ const cpu::PackedMatrix& PackedWeights::get(ThreadPool& pool, const Tensor& w, D
   if (way.version == version_ && way.matrix.dtype() == t) return way.matrix;
   const auto* values = w.as<float>();
   const bool other_too = other.version > 0 && other.version != version_ && other.matrix.dtype() == t;
+  way.version = 0;  // until it is whole: there may not be the memory
+  if (other_too) other.version = 0;
   if (other_too)
     cpu::PackedMatrix::pack_both(pool, t, values, rows, columns, entry.plain.matrix, entry.transposed.matrix);
   else

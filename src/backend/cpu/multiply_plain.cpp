@@ -1,6 +1,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <shared_mutex>
 #include <unordered_map>
 
@@ -82,7 +83,7 @@ std::shared_ptr<const PlainProduct> product_of(const Key& key) {
 }  // namespace
 
 void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const void* a,
-                    const void* b, void* c) {
+                    const void* b, void* c) try {
   if (m == 0 || n == 0) return;
   if (k == 0) {  // which oneDNN 3 leaves as it is
     std::memset(c, 0, static_cast<size_t>(m * n) * size_of(t));
@@ -99,6 +100,9 @@ void multiply_plain(DType t, bool transpose_a, bool transpose_b, int64_t m, int6
   if (const size_t bytes = product->scratchpad.get_size(); bytes > 0)
     arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(product->scratchpad, engine, scratchpad.get(bytes)));
   product->primitive.execute(stream, arguments);
+} catch (const dnnl::error& e) {
+  if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
+  throw;
 }
 
 }  // namespace nmt::cpu
