@@ -60,7 +60,7 @@ std::vector<Spec> Add::infer(std::span<const Spec> in) const {
 void add_broadcast_gradient(Backprop& b, int i, Expr g) {
   if (!b.wants(i)) return;
   const int rank = b.input(i).shape().rank();
-  if (b.graph().nodes()[static_cast<size_t>(b.sink(i))].parameter) {
+  if (b.graph().node_at(b.sink(i)).parameter) {
     b.graph().append(SumLeading{rank, false, true}, {g}, {b.sink(i)});
   } else if (b.input(i).shape() == g.shape()) {
     b.add(i, g);

@@ -46,12 +46,12 @@ Expr Graph::append(const Op& op, std::span<const Expr> inputs, std::vector<int32
     node.inputs.push_back(input.value());
     count_uses(input.value(), 1);
     specs.push_back(input.spec());
-    node.needs_gradient |= nodes_[static_cast<size_t>(input.value().node)].needs_gradient;
+    node.needs_gradient |= node_at(input.value().node).needs_gradient;
   }
   node.outputs = op.infer(specs);
   node.uses.resize(node.outputs.size());
   for (const int32_t sink : sinks)
-    check(sink < 0 || nodes_[static_cast<size_t>(sink)].gradient != nullptr,
+    check(sink < 0 || node_at(sink).gradient != nullptr,
           "{}: a gradient that only a parameter can have, of something else", op.name());
   node.sinks = std::move(sinks);
   nodes_.push_back(std::move(node));
@@ -59,7 +59,7 @@ Expr Graph::append(const Op& op, std::span<const Expr> inputs, std::vector<int32
 }
 
 void Graph::count_uses(Value v, int change) {
-  Node& node = nodes_[static_cast<size_t>(v.node)];
+  Node& node = node_at(v.node);
   node.uses.resize(node.outputs.size());
   node.uses[static_cast<size_t>(v.output)] += change;
   const bool dead = change < 0 && std::ranges::all_of(node.uses, [](int32_t uses) { return uses == 0; });
@@ -73,7 +73,7 @@ void Graph::rewrite(int32_t n, const Op& op, std::vector<Value> inputs) {
     specs.push_back(spec(v));
     count_uses(v, 1);
   }
-  Node& node = nodes_[static_cast<size_t>(n)];
+  Node& node = node_at(n);
   node.op = op;
   node.outputs = op.infer(specs);
   node.uses.resize(node.outputs.size());
@@ -97,7 +97,7 @@ void Graph::backward(Expr loss) {
   const Value seed = fill(*this, loss.spec(), 1.f).value();
   gradients_[static_cast<size_t>(loss.value().node)][static_cast<size_t>(loss.value().output)] = seed;
   for (int32_t n = last; n >= 0; --n) {
-    const Node& node = nodes_[static_cast<size_t>(n)];
+    const Node& node = node_at(n);
     if (!node.op || !node.needs_gradient) continue;
     bool reached = false;
     for (const Value& g : gradients_[static_cast<size_t>(n)]) reached |= g.node >= 0;
@@ -132,9 +132,9 @@ double Graph::flops(std::initializer_list<Expr> outputs) {
 }
 
 void* Graph::place(Expr of) const {
-  const Node& node = nodes_[static_cast<size_t>(of.value().node)];
+  const Node& node = node_at(of.value().node);
   if (!node.op) return node.data;
-  const size_t place = first_place_.at(static_cast<size_t>(of.value().node)) + static_cast<size_t>(of.value().output);
+  const size_t place = place_of(of.value());
   check(place < places_.size() && places_[place] != nullptr, "data: {} was not among the outputs of run()",
         node.op.name());
   return places_[place];
@@ -143,8 +143,8 @@ void* Graph::place(Expr of) const {
 const void* Graph::data(Expr of) const {
   void* memory = place(of);
   Backend& backend = *runtime_.backend();
-  if (backend.on_host() || nodes_[static_cast<size_t>(of.value().node)].input) return memory;
-  const size_t key = first_place_.at(static_cast<size_t>(of.value().node)) + static_cast<size_t>(of.value().output);
+  if (backend.on_host() || node_at(of.value().node).input) return memory;
+  const size_t key = place_of(of.value());
   const auto [it, fresh] = downloaded_.try_emplace(key, static_cast<size_t>(of.spec().bytes()));
   if (fresh) backend.download(it->second.data(), memory, it->second.size());
   return it->second.data();
@@ -157,14 +157,14 @@ Expr Backprop::gradient(int o) const {
 
 bool Backprop::is_seed(int o) const { return gradients_[static_cast<size_t>(node_)][static_cast<size_t>(o)] == seed_; }
 
-bool Backprop::wants(int i) const { return graph_.nodes()[static_cast<size_t>(input(i).value().node)].needs_gradient; }
+bool Backprop::wants(int i) const { return graph_.node_at(input(i).value().node).needs_gradient; }
 
 void Backprop::add(int i, Expr gradient) {
   const Value to = input(i).value();
-  const Node& node = graph_.nodes()[static_cast<size_t>(to.node)];
+  const Node& node = graph_.node_at(to.node);
   check(node.gradient == nullptr, "a parameter's gradient is accumulated through a sink");
   check(gradient.shape() == graph_.spec(to).shape, "{}: gradient of input {} has shape {}, not {}",
-        graph_.nodes()[static_cast<size_t>(node_)].op.name(), i, gradient.shape(), graph_.spec(to).shape);
+        graph_.node_at(node_).op.name(), i, gradient.shape(), graph_.spec(to).shape);
   Value& slot = gradients_[static_cast<size_t>(to.node)][static_cast<size_t>(to.output)];
   slot = slot.node < 0 ? gradient.value() : nmt::add(Expr(&graph_, slot), gradient).value();
 }

@@ -75,7 +75,9 @@ class Graph {
 
   // Appends the gradient nodes of a scalar. After run(), parameters' buffers have been added to.
   void backward(Expr loss);
-  Expr gradient(Expr of) const;  // of an input or inner value, after backward(); empty where nothing depends on it
+  // After backward(), of an input, or of an inner value that no fusion rule made a part of another; empty where nothing
+  // depends on it.
+  Expr gradient(Expr of) const;
 
   // Computes the expressions (and all that accumulates into parameters' gradients); their values stay until the next
   // run of the same Runtime.
@@ -100,8 +102,9 @@ class Graph {
 
   Runtime& runtime() { return runtime_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  std::vector<Node>& nodes() { return nodes_; }  // for fusion rules and ops that rewrite their own node
-  const Spec& spec(Value v) const { return nodes_[static_cast<size_t>(v.node)].outputs[static_cast<size_t>(v.output)]; }
+  const Node& node_at(int32_t n) const { return nodes_[static_cast<size_t>(n)]; }
+  Node& node_at(int32_t n) { return nodes_[static_cast<size_t>(n)]; }  // for ops that rewrite their own node
+  const Spec& spec(Value v) const { return node_at(v.node).outputs[static_cast<size_t>(v.output)]; }
   // Makes an op node what `op` computes of `inputs`, earlier values. Its first output must keep its meaning, so that
   // readers need not know; nodes that nobody reads any more are dead.
   void rewrite(int32_t node, const Op& op, std::vector<Value> inputs);
@@ -110,6 +113,9 @@ class Graph {
   friend class Runtime;
   void fuse();
   void count_uses(Value v, int change);
+  size_t place_of(Value v) const {
+    return first_place_.at(static_cast<size_t>(v.node)) + static_cast<size_t>(v.output);
+  }
 
   Runtime& runtime_;
   std::span<const FusionRule> rules_;
@@ -130,9 +136,7 @@ class Backprop {
 
   Graph& graph() { return graph_; }
   int32_t node() const { return node_; }
-  Expr input(int i) const {
-    return {&graph_, graph_.nodes()[static_cast<size_t>(node_)].inputs[static_cast<size_t>(i)]};
-  }
+  Expr input(int i) const { return {&graph_, graph_.node_at(node_).inputs[static_cast<size_t>(i)]}; }
   Expr output(int o) const { return {&graph_, {node_, o}}; }
   Expr gradient(int o = 0) const;  // empty where nothing depends on the output
   bool is_seed(int o = 0) const;   // the gradient of output o is exactly 1: it is the loss itself

@@ -122,10 +122,10 @@ double Runtime::flops(const Graph& graph, std::span<const Expr> outputs) {
   double all = 0;
   std::vector<Tensor> in;
   for (const auto& step : planned(graph, values_of(outputs)).plan.steps) {
-    const Node& node = graph.nodes_[static_cast<size_t>(step.node)];
+    const Node& node = graph.node_at(step.node);
     in.clear();
     for (const Value& v : node.inputs) {
-      const Node& from = graph.nodes_[static_cast<size_t>(v.node)];
+      const Node& from = graph.node_at(v.node);
       in.push_back({from.data, from.outputs[static_cast<size_t>(v.output)]});  // some count by their inputs' values
     }
     all += node.op.flops(in);
@@ -162,7 +162,7 @@ void Runtime::execute(Graph& graph, std::span<const Expr> outputs) {
   std::vector<void*> kept(graph.places_.size(), nullptr);
   std::swap(kept, graph.places_);
   for (const Value& v : values) {
-    const size_t place = graph.first_place_[static_cast<size_t>(v.node)] + static_cast<size_t>(v.output);
+    const size_t place = graph.place_of(v);
     graph.places_[place] = kept[place];
   }
 }
@@ -195,24 +195,21 @@ void Runtime::place_results(Graph& graph, const Plan& plan) {
   for (const auto& step : plan.steps) {
     const auto n = static_cast<size_t>(step.node);
     for (size_t o = 0; o < nodes[n].outputs.size(); ++o)
-      graph.places_[graph.first_place_[n] + o] =
-          step.offsets[o] >= 0 ? static_cast<void*>(arena_.data() + step.offsets[o])
-                               : static_cast<void*>(nodes[static_cast<size_t>(nodes[n].sinks[o])].gradient);
+      graph.places_[graph.first_place_[n] + o] = step.offsets[o] >= 0
+                                                     ? static_cast<void*>(arena_.data() + step.offsets[o])
+                                                     : static_cast<void*>(graph.node_at(nodes[n].sinks[o]).gradient);
   }
 }
 
 void Runtime::compute(Graph& graph, const Plan& plan, std::span<void* const> inputs) {
-  const auto& nodes = graph.nodes_;
-  const auto place = [&](Value v) {
-    return graph.places_[graph.first_place_[static_cast<size_t>(v.node)] + static_cast<size_t>(v.output)];
-  };
+  const auto place = [&](Value v) { return graph.places_[graph.place_of(v)]; };
   std::vector<Tensor> in, out;
   for (const auto& step : plan.steps) {
-    const Node& node = nodes[static_cast<size_t>(step.node)];
+    const Node& node = graph.node_at(step.node);
     in.clear();
     out.clear();
     for (const Value& v : node.inputs) {
-      const Node& from = nodes[static_cast<size_t>(v.node)];
+      const Node& from = graph.node_at(v.node);
       const bool uploaded = from.input && !inputs.empty();
       in.push_back({from.op    ? place(v)
                     : uploaded ? inputs[static_cast<size_t>(v.node)]
@@ -230,7 +227,7 @@ void Runtime::compute(Graph& graph, const Plan& plan, std::span<void* const> inp
 }
 
 void Runtime::compute_timed(const Graph& graph, const Plan::Step& step, const Launch& launch) {
-  const Node& node = graph.nodes_[static_cast<size_t>(step.node)];
+  const Node& node = graph.node_at(step.node);
   backend_->synchronize();
   const double start = seconds_now(), waited = pool_.waiting();
   backend_->compute(node.op, launch);
@@ -241,7 +238,7 @@ void Runtime::compute_timed(const Graph& graph, const Plan::Step& step, const La
   std::deque<std::vector<int32_t>> seen;  // some ops count by their inputs' values, integers
   for (size_t i = 0; i < in.size() && !backend_->on_host(); ++i) {
     void* there = std::exchange(in[i].data, nullptr);
-    if (const Node& from = graph.nodes_[static_cast<size_t>(node.inputs[i].node)]; from.input) {
+    if (const Node& from = graph.node_at(node.inputs[i].node); from.input) {
       in[i].data = from.data;
     } else if (in[i].dtype() == DType::kI32) {
       auto& values = seen.emplace_back(static_cast<size_t>(in[i].elements()));

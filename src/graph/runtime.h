@@ -21,9 +21,9 @@ namespace nmt {
 class Runtime {
  public:
   // compute: the dtype of activations and matrix products, kF32 or kBF16, on a device also kF16. int8_weights: products
-  // with parameters are computed in kI8 instead (see cpu::PackedMatrix), without gradients. Throws UserError for bf16
-  // where the processor has no products of it. On a device the threads are for what stays on the host, and there is no
-  // int8.
+  // with parameters are computed in kI8 instead (see cpu::PackedMatrix), without gradients. Throws UserError for
+  // bf16 without int8_weights where the processor has no products of it. On a device the threads are for what stays on
+  // the host, and there is no int8.
   explicit Runtime(int threads, DType compute = DType::kF32, bool int8_weights = false,
                    std::shared_ptr<Backend> backend = host_backend());
   // One that computes the same on the host, with packed weights in common.

@@ -30,8 +30,7 @@ std::vector<Spec> AdditiveAttention::infer(std::span<const Spec> in) const {
             k[0] == v[0] && w[0] > 0 && v[1] % w[0] == 0 && in[1].dtype == in[0].dtype && in[2].dtype == in[0].dtype &&
             in[3].dtype == DType::kF32,
         "{}: q {}, k {}, v {}, w {} do not fit", kName, q, k, v, w);
-  check(in[4].shape == in[5].shape && in[4].shape == in[6].shape && in[4].shape[0] >= 1, "{}: begins {}, {}, {}", kName,
-        in[4].shape, in[5].shape, in[6].shape);
+  check_segments(kName, in[4], in[5], in[6]);
   return {{{q[0], v[1]}, in[0].dtype}, {{w[0], q[0]}, DType::kF32}};
 }
 

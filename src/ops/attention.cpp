@@ -43,8 +43,7 @@ std::vector<Spec> AttentionOp::infer(std::span<const Spec> in) const {
   check(in.size() == 6 && fits(in[0], q_column, d_k) && fits(in[1], k_column, d_k) && fits(in[2], v_column, d_v) &&
             in[1].shape[0] == in[2].shape[0],
         "attention: q {}, k {}, v {} do not fit", in[0].shape, in[1].shape, in[2].shape);
-  check(in[3].shape == in[4].shape && in[3].shape == in[5].shape && in[3].shape[0] >= 1, "attention: begins {}, {}, {}",
-        in[3].shape, in[4].shape, in[5].shape);
+  check_segments(kName, in[3], in[4], in[5]);
   return {{{in[0].shape[0], static_cast<int64_t>(heads) * d_v}, in[0].dtype}, {{heads, in[0].shape[0]}, DType::kF32}};
 }
 
@@ -105,7 +104,7 @@ void AttentionOp::cpu(const Launch& l) const {
 void AttentionOp::backward(Backprop& b) const {
   AttentionOp forward = *this;
   forward.gradient = true;
-  b.graph().nodes()[static_cast<size_t>(b.node())].op = forward;
+  b.graph().node_at(b.node()).op = forward;
   using Sources = AttentionGradient::Sources;
   const Value q = b.input(0).value(), k = b.input(1).value(), v = b.input(2).value();
   // Gradients share a tensor where their columns do not overlap.

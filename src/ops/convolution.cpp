@@ -7,6 +7,7 @@
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
 #include "ops/cache.h"
+#include "ops/heads.h"
 
 namespace nmt {
 namespace {
@@ -22,11 +23,10 @@ void for_neighbours(const int32_t* begins, int64_t begin, int64_t end, int first
         if (const int64_t other = r + first + part; other >= begins[s] && other < begins[s + 1]) f(r, part, other);
 }
 
-void check_begins(std::string_view op, const Spec& x, const Spec& begin, int count) {
+void check_neighbours(std::string_view op, const Spec& x, const Spec& begin, int count) {
   check_activation(op, x);
-  check(
-      x.shape.rank() == 2 && begin.shape.rank() == 1 && begin.shape[0] >= 1 && begin.dtype == DType::kI32 && count > 0,
-      "{}: {} of {}, begins {}", op, count, x.shape, begin.shape);
+  check(x.shape.rank() == 2 && count > 0, "{}: {} of {}", op, count, x.shape);
+  check_begins(op, begin);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ Expr cached_neighbours(Expr x, Expr cache, Expr slot, Expr entry, Expr length, i
 }
 
 std::vector<Spec> Neighbours::infer(std::span<const Spec> in) const {
-  check_begins(kName, in[0], in[1], count);
+  check_neighbours(kName, in[0], in[1], count);
   return {{{in[0].shape[0], in[0].shape[1] * count}, in[0].dtype}};
 }
 
@@ -52,8 +52,8 @@ void Neighbours::cpu(const Launch& l) const {
   const auto* begins = l.in[1].as<int32_t>();
   const int64_t width = x.shape()[1];
   l.runtime.pool().parallel_for(l.in[1].elements() - 1, kSentences, [&](int64_t begin, int64_t end) {
-    const int64_t rows = begins[end] - begins[begin];
-    std::fill_n(y.at(begins[begin] * count * width), y.bytes(rows * count * width), std::byte{0});
+    const int64_t first_row = begins[begin], rows = begins[end] - first_row;
+    std::fill_n(y.at(first_row * count * width), y.bytes(rows * count * width), std::byte{0});
     for_neighbours(begins, begin, end, first, count, [&](int64_t r, int part, int64_t other) {
       std::copy_n(x.at(other * width), x.bytes(width), y.at((r * count + part) * width));
     });
@@ -61,7 +61,7 @@ void Neighbours::cpu(const Launch& l) const {
 }
 
 std::vector<Spec> NeighboursGradient::infer(std::span<const Spec> in) const {
-  check_begins(kName, in[0], in[1], count);
+  check_neighbours(kName, in[0], in[1], count);
   return {{{in[0].shape[0], in[0].shape[1] / count}, in[0].dtype}};
 }
 

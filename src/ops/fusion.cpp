@@ -10,26 +10,24 @@
 namespace nmt {
 namespace {
 
-Node& node_at(Graph& g, int32_t n) { return g.nodes()[static_cast<size_t>(n)]; }
-
 // The node that makes v as a T, where nobody else reads v: then it may be absorbed. Null otherwise.
 template <class T>
 const T* producer(Graph& g, Value v) {
-  const Node& node = node_at(g, v.node);
+  const Node& node = g.node_at(v.node);
   if (!node.op || v.output != 0) return nullptr;
   const T* op = node.op.as<T>();
   return op != nullptr && node.uses[0] == 1 ? op : nullptr;
 }
 
-Value input_of(Graph& g, Value v, size_t i) { return node_at(g, v.node).inputs[i]; }
+Value input_of(Graph& g, Value v, size_t i) { return g.node_at(v.node).inputs[i]; }
 
 bool fuse_bias(Graph& g, int32_t n) {
-  const Node& node = node_at(g, n);
+  const Node& node = g.node_at(n);
   if (node.op.as<Add>() == nullptr) return false;
   const Value product = node.inputs[0], bias = node.inputs[1];
   const Linear* linear = producer<Linear>(g, product);
   if (linear == nullptr || *linear != Linear{}) return false;
-  if (!node_at(g, bias.node).parameter || g.spec(bias).shape.rank() != 1) return false;
+  if (!g.node_at(bias.node).parameter || g.spec(bias).shape.rank() != 1) return false;
   Linear fused = *linear;
   fused.bias = true;
   g.rewrite(n, fused, {input_of(g, product, 0), input_of(g, product, 1), bias});
@@ -37,19 +35,19 @@ bool fuse_bias(Graph& g, int32_t n) {
 }
 
 bool fuse_relu(Graph& g, int32_t n) {
-  const Unary* unary = node_at(g, n).op.as<Unary>();
+  const Unary* unary = g.node_at(n).op.as<Unary>();
   if (unary == nullptr || unary->kind != UnaryKind::kRelu) return false;
-  const Value product = node_at(g, n).inputs[0];
+  const Value product = g.node_at(n).inputs[0];
   const Linear* linear = producer<Linear>(g, product);
   if (linear == nullptr || *linear != Linear{.bias = linear->bias}) return false;
   Linear fused = *linear;
   fused.relu = true;
-  g.rewrite(n, fused, node_at(g, product.node).inputs);
+  g.rewrite(n, fused, g.node_at(product.node).inputs);
   return true;
 }
 
 bool fuse_addend(Graph& g, int32_t n) {
-  const Node& node = node_at(g, n);
+  const Node& node = g.node_at(n);
   // Only gradients: the fused op has none of its own.
   if (node.op.as<Add>() == nullptr || g.spec(node.inputs[0]) != g.spec(node.inputs[1])) return false;
   for (const size_t side : {1u, 0u}) {
@@ -65,9 +63,9 @@ bool fuse_addend(Graph& g, int32_t n) {
 }
 
 bool fuse_relu_gradient(Graph& g, int32_t n) {
-  const UnaryGradient* gradient = node_at(g, n).op.as<UnaryGradient>();
+  const UnaryGradient* gradient = g.node_at(n).op.as<UnaryGradient>();
   if (gradient == nullptr || gradient->kind != UnaryKind::kRelu) return false;
-  const Value output = node_at(g, n).inputs[0], product = node_at(g, n).inputs[1];
+  const Value output = g.node_at(n).inputs[0], product = g.node_at(n).inputs[1];
   const Linear* linear = producer<Linear>(g, product);
   if (linear == nullptr || *linear != Linear{.transposed = true}) return false;
   Linear fused = *linear;
@@ -77,9 +75,9 @@ bool fuse_relu_gradient(Graph& g, int32_t n) {
 }
 
 bool fuse_residual_norm(Graph& g, int32_t n) {
-  const LayerNorm* norm = node_at(g, n).op.as<LayerNorm>();
+  const LayerNorm* norm = g.node_at(n).op.as<LayerNorm>();
   if (norm == nullptr || norm->residual) return false;
-  const auto inputs = node_at(g, n).inputs;
+  const auto inputs = g.node_at(n).inputs;
   if (producer<Add>(g, inputs[0]) == nullptr) return false;
   const Value x = input_of(g, inputs[0], 0);
   Value y = input_of(g, inputs[0], 1);
@@ -107,8 +105,8 @@ Source source_of(Graph& g, Value split) {
 }
 
 bool fuse_attention(Graph& g, int32_t n) {
-  if (node_at(g, n).op.as<MergeHeads>() == nullptr) return false;
-  const Value product = node_at(g, n).inputs[0];
+  if (g.node_at(n).op.as<MergeHeads>() == nullptr) return false;
+  const Value product = g.node_at(n).inputs[0];
   const MatMul* outer = producer<MatMul>(g, product);
   if (outer == nullptr || outer->transpose_a || outer->transpose_b) return false;
   Value weights = input_of(g, product, 0);
@@ -150,9 +148,9 @@ bool fuse_attention(Graph& g, int32_t n) {
 }
 
 bool fuse_cross_entropy(Graph& g, int32_t n) {
-  const CrossEntropy* loss = node_at(g, n).op.as<CrossEntropy>();
+  const CrossEntropy* loss = g.node_at(n).op.as<CrossEntropy>();
   if (loss == nullptr) return false;
-  const auto inputs = node_at(g, n).inputs;
+  const auto inputs = g.node_at(n).inputs;
   const Linear* linear = producer<Linear>(g, inputs[0]);
   if (linear == nullptr || *linear != Linear{}) return false;
   g.rewrite(n, ProjectCrossEntropy{loss->smoothing},

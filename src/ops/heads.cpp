@@ -30,13 +30,24 @@ void swap_heads(const Launch& l, int64_t rows, int64_t heads, int64_t d, bool sp
 // [heads, queries, keys] and the three of Segments; the output is like the first.
 std::vector<Spec> infer_segments(std::string_view op, std::span<const Spec> in) {
   check_activation(op, in[0]);
-  check(in[0].shape.rank() == 3 && in[1].shape.rank() == 1 && in[1].shape[0] >= 1 && in[1] == in[2] &&
-            in[1].shape == in[3].shape && in[1].dtype == DType::kI32 && in[3].dtype == DType::kI64,
-        "{}: {}, begins {}, {}, {}", op, in[0].shape, in[1].shape, in[2].shape, in[3].shape);
+  check(in[0].shape.rank() == 3, "{}: {}", op, in[0].shape);
+  check_segments(op, in[1], in[2], in[3]);
   return {in[0]};
 }
 
 }  // namespace
+
+void check_begins(std::string_view op, const Spec& begin) {
+  check(begin.shape.rank() == 1 && begin.shape[0] >= 1 && begin.dtype == DType::kI32, "{}: begins {} of {}", op,
+        begin.shape, name_of(begin.dtype));
+}
+
+void check_segments(std::string_view op, const Spec& query_begin, const Spec& key_begin, const Spec& weight_begin) {
+  check_begins(op, query_begin);
+  check(key_begin == query_begin && weight_begin.shape == query_begin.shape && weight_begin.dtype == DType::kI64,
+        "{}: begins {}, {} of {}, {} of {}", op, query_begin.shape, key_begin.shape, name_of(key_begin.dtype),
+        weight_begin.shape, name_of(weight_begin.dtype));
+}
 
 Expr columns(Expr x, int64_t first, int64_t count) {
   return first == 0 && count == x.shape().dim(-1) ? x : x.graph().append(Columns{first, count}, {x});

@@ -13,6 +13,10 @@ struct Segments {
   Expr query_begin, key_begin, weight_begin;
 };
 
+// Throw where begins are not such.
+void check_begins(std::string_view op, const Spec& begin);
+void check_segments(std::string_view op, const Spec& query_begin, const Spec& key_begin, const Spec& weight_begin);
+
 Expr columns(Expr x, int64_t first, int64_t count);  // x[.., first : first + count]
 Expr split_heads(Expr x, int heads);                 // [rows, heads * d] -> [heads, rows, d]
 Expr merge_heads(Expr x);                            // [heads, rows, d] -> [rows, heads * d]

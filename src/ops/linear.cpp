@@ -44,7 +44,7 @@ void Linear::cpu(const Launch& l) const {
   const auto& w = l.runtime.packed(l.in[1], x.dtype(), transposed);
   if (in_place() >= 0 && l.in.back().data != y.data)
     std::copy_n(l.in.back().as<std::byte>(), y.spec.bytes(), y.as<std::byte>());
-  cpu::multiply(l.runtime.pool(), w, x.shape().rows(), x.dtype(), x.data, y.dtype(), y.data,
+  cpu::multiply(l.runtime.pool(), w, y.shape().rows(), x.dtype(), x.data, y.dtype(), y.data,
                 {bias ? l.in[2].as<float>() : nullptr, relu ? Activation::kRelu : Activation::kNone,
                  addend        ? cpu::Held::kAddend
                  : relu_output ? cpu::Held::kRelu

@@ -12,7 +12,7 @@ void Linear::cuda(const Launch& l) const {
   auto& backend = CudaBackend::of(l);
   if (addend && l.in.back().data != y.data) backend.copy(y.data, l.in.back().data, static_cast<size_t>(y.spec.bytes()));
   backend.products().multiply({.transpose_b = !transposed,
-                               .m = x.shape().rows(),
+                               .m = y.shape().rows(),
                                .n = w.shape()[transposed ? 1 : 0],
                                .k = w.shape()[transposed ? 0 : 1],
                                .t = x.dtype(),

@@ -6,6 +6,7 @@
 #include "graph/runtime.h"
 #include "ops/cache.h"
 #include "ops/convolution.h"
+#include "ops/heads.h"
 #include "ops/linear.h"
 
 namespace nmt {
@@ -17,10 +18,6 @@ void check_recurrence(std::string_view op, const Spec& x, const Spec& u) {
   check_activation(op, x);
   check(x.shape.rank() == 2 && u.shape == Shape{x.shape[1], x.shape[1]} && u.dtype == DType::kF32, "{}: {} with {}", op,
         x.shape, u.shape);
-}
-
-void check_begin(std::string_view op, const Spec& begin) {
-  check(begin.shape.rank() == 1 && begin.shape[0] >= 1 && begin.dtype == DType::kI32, "{}: begins {}", op, begin.shape);
 }
 
 // A product of each row with the matrix.
@@ -39,7 +36,7 @@ Expr recurrent_step(Expr x, Expr u, Expr cache, Expr slot, Expr entry, Expr leng
 
 std::vector<Spec> Recurrence::infer(std::span<const Spec> in) const {
   check_recurrence(kName, in[0], in[1]);
-  check_begin(kName, in[2]);
+  check_begins(kName, in[2]);
   return {in[0]};
 }
 
@@ -63,7 +60,7 @@ double Recurrence::flops(std::span<const Tensor> in) const { return product_flop
 
 std::vector<Spec> RecurrenceGradient::infer(std::span<const Spec> in) const {
   check_recurrence(kName, in[0], in[2]);
-  check_begin(kName, in[3]);
+  check_begins(kName, in[3]);
   check(in[0] == in[1], "{}: {} and {}", kName, in[0].shape, in[1].shape);
   return {in[0]};
 }

@@ -133,9 +133,10 @@ struct RowScale {
 void quantise_rows(DType t, Rows rows, int64_t width, int levels, const void* x, uint8_t* q, int64_t q_stride,
                    RowScale* scales);
 
-// Columns of a weight as integers: w[n][k] is near scale[n] * q[n][k], q from -127 to 127; sum[n] = scale[n] * sum_k
-// q[n][k]. With `fours`, those of one sign among the four q at k = 8 i + {0, 1, 4, 5}, and at 8 i + {2, 3, 6, 7}, sum
-// up to 258 at most, for which the scale is a little larger where need be: 127 times as much is less than 2^15.
+// Columns of a weight, which is finite, as integers: w[n][k] is near scale[n] * q[n][k], q from -127 to 127; sum[n] =
+// scale[n] * sum_k q[n][k]. With `fours`, those of one sign among the four q at k = 8 i + {0, 1, 4, 5}, and at 8 i +
+// {2, 3, 6, 7}, sum up to 258 at most, for which the scale is a little larger where need be: 127 times as much is less
+// than 2^15.
 void quantise_weight(Rows rows, int64_t width, bool fours, const float* w, int8_t* q, float* scale, float* sum);
 
 // y[r][c] = activation(sums[r][c] * rows[r].step * scale[c] + rows[r].low * sum[c] + bias[c]). sums: [count, width]

@@ -1,6 +1,7 @@
 // Shapes and types that do not fit: every op throws std::logic_error and names itself and the shapes.
 #include "graph/basic_ops.h"
 #include "graph/runtime.h"
+#include "ops/additive_attention.h"
 #include "ops/attention.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
@@ -108,6 +109,12 @@ TEST_CASE_METHOD(Fixture, "wrong shapes and types throw, naming the op", "[ops]"
   refuses([&] { dropout_segments(f32({1, 3, 7}), segments(2), 1.f); }, {"dropout_segments", "1"});
   refuses([&] { attention(f32({3, 8}), f32({3, 6}), f32({3, 8}), 2, segments(1), false, 0); }, {"matmul"});
   refuses([&] { attention(f32({3, 8}), f32({3, 8}), f32({4, 8}), 2, segments(1), false, 0); }, {"matmul"});
+  const Segments wrong{i32({2}), i32({2}), i32({2})};
+  refuses(
+      [&] {
+        additive_attention(f32({3, 8}), f32({3, 8}), f32({3, 8}), weight({2, 4}), wrong, KeyMask(), 0);
+      },
+      {"additive_attention", "i32"});
   const auto cached = [&](Expr qkv, Expr keys, Expr values, Expr entry) {
     return cached_attention(qkv, keys, values, i32({2}), entry, i32({2}), 2);
   };
