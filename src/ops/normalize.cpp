@@ -71,15 +71,22 @@ std::vector<Spec> LayerNorm::infer(std::span<const Spec> in) const {
   check(in[1].dtype == DType::kF32 && in[2].dtype == DType::kF32, "layer_norm: scale and bias must be f32, not {}, {}",
         name_of(in[1].dtype), name_of(in[2].dtype));
   if (residual) check(in[3] == in[0], "layer_norm: x {} and y {}", in[0].shape, in[3].shape);
-  return {in[0], in[0], {{in[0].shape.rows(), 2}, DType::kF32}};
+  const Spec sum = keeps_sum() ? in[0] : Spec{{0}, in[0].dtype};
+  return {in[0], sum, {{in[0].shape.rows(), 2}, DType::kF32}};
 }
 
 void LayerNorm::backward(Backprop& b) const {
   Graph& g = b.graph();
-  const Expr node = g.append(LayerNormGradient{rate, site}, {b.gradient(), b.output(1), b.output(2), b.input(1)},
-                             {-1, -1, b.wants(1) ? b.sink(1) : -1, b.wants(2) ? b.sink(2) : -1});
-  if (b.wants(0)) b.add(0, node);
-  if (residual && b.wants(3)) b.add(3, rate > 0 ? node.output(1) : node);
+  LayerNorm forward = *this;
+  forward.gradient = true;
+  Node& node = g.node_at(b.node());
+  node.op = forward;
+  if (residual) node.outputs[1] = b.input(0).spec();
+  const Expr dx = g.append(LayerNormGradient{rate, site},
+                           {b.gradient(), residual ? b.output(1) : b.input(0), b.output(2), b.input(1)},
+                           {-1, -1, b.wants(1) ? b.sink(1) : -1, b.wants(2) ? b.sink(2) : -1});
+  if (b.wants(0)) b.add(0, dx);
+  if (residual && b.wants(3)) b.add(3, rate > 0 ? dx.output(1) : dx);
 }
 
 void LayerNorm::cpu(const Launch& l) const {
@@ -87,8 +94,8 @@ void LayerNorm::cpu(const Launch& l) const {
   const auto d = dropout_of(l.runtime, rate, site);
   over_rows(l, x.spec, [&](cpu::Rows rows, int64_t width) {
     cpu::add_dropout_layer_norm(x.dtype(), rows, width, x.data, residual ? l.in[3].data : nullptr, d,
-                                l.in[1].as<float>(), l.in[2].as<float>(), eps, l.out[1].data, l.out[0].data,
-                                l.out[2].as<float>());
+                                l.in[1].as<float>(), l.in[2].as<float>(), eps, keeps_sum() ? l.out[1].data : nullptr,
+                                l.out[0].data, l.out[2].as<float>());
   });
 }
 

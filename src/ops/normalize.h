@@ -36,14 +36,15 @@ struct SoftmaxGradient {  // inputs: y, dy
   bool operator==(const SoftmaxGradient&) const = default;
 };
 
-// Inputs x, scale, bias and, with `residual`, y: layer_norm(x + dropout(y)). Outputs: the result; the sum that was
-// normalised; mean and 1 / deviation of each row.
+// Inputs x, scale, bias and, with `residual`, y: layer_norm(x + dropout(y)). Outputs: the result; for a gradient the
+// sum that was normalised, else empty; mean and 1 / deviation of each row.
 struct LayerNorm {
   static constexpr std::string_view kName = "layer_norm";
   float eps;
   bool residual = false;
   float rate = 0;  // of the dropout on y
   uint32_t site = 0;
+  bool gradient = false;  // is computed, too
 
   std::vector<Spec> infer(std::span<const Spec> in) const;
   void backward(Backprop& b) const;
@@ -51,6 +52,8 @@ struct LayerNorm {
   void cuda(const Launch& l) const;
   double flops(std::span<const Tensor> in) const { return 8.0 * static_cast<double>(in[0].elements()); }
   bool operator==(const LayerNorm&) const = default;
+
+  bool keeps_sum() const { return gradient && residual; }  // else it is x
 };
 
 // Inputs: gradient of the result, sum, stats, scale. Outputs: gradient of x, of y (empty without dropout: then it is

@@ -20,8 +20,8 @@ void LayerNorm::cuda(const Launch& l) const {
   const Tensor& x = l.in[0];
   cuda::add_dropout_layer_norm(CudaBackend::of(l).stream(), x.dtype(), x.shape().rows(), x.shape().dim(-1), x.data,
                                residual ? l.in[3].data : nullptr, dropout_of(l.runtime, rate, site),
-                               l.in[1].as<float>(), l.in[2].as<float>(), eps, l.out[1].data, l.out[0].data,
-                               l.out[2].as<float>());
+                               l.in[1].as<float>(), l.in[2].as<float>(), eps, keeps_sum() ? l.out[1].data : nullptr,
+                               l.out[0].data, l.out[2].as<float>());
 }
 
 int64_t LayerNormGradient::cuda_scratch(std::span<const Spec> in) const {
