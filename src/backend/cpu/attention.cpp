@@ -79,8 +79,8 @@ void attend(const Attention& a, const Item& item, const T* q, const T* k, const 
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t i = begin + r;
       float* const scores = x.scores + r * x.length;
-      std::fill_n(scores, seen.hidden(i), -kInfinity);
-      const Normaliser n = exponentials<kDropout>(scores, a.scale, seen.valid(i), seen.padded, &kept,
+      std::fill_n(scores, seen.first_of(i), -kInfinity);
+      const Normaliser n = exponentials<kDropout>(scores, a.scale, seen.end_of(i), seen.padded, &kept,
                                                   item.weight_first + i * item.keys + seen.first);
       x.shifts[r] = n.shift;
       x.normalisers[r] = n.sum;

@@ -98,8 +98,8 @@ void differentiate(const Attention& a, const Item& item, const Gradients<T>& g) 
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t i = begin + r;
       float* const weights = x.weights + r * x.length;
-      std::fill_n(weights, seen.hidden(i), -kInfinity);
-      row_gradient<kDropout>(weights, x.dweights + r * x.length, a.scale, seen.valid(i), seen.padded, g.logsumexp[i],
+      std::fill_n(weights, seen.first_of(i), -kInfinity);
+      row_gradient<kDropout>(weights, x.dweights + r * x.length, a.scale, seen.end_of(i), seen.padded, g.logsumexp[i],
                              kept_scale, &kept, item.weight_first + i * item.keys + seen.first);
     }
     x.add(seen);

@@ -63,11 +63,11 @@ struct SeenKeys {
         count(std::max<int64_t>(0, mask.end(begin + rows - 1, keys) - first)),
         padded(round_up(count, unit)) {}
 
-  // Of these, query i sees hidden(i) .. valid(i).
-  int64_t hidden(int64_t i) const { return std::min(mask.first(i) - first, count); }
-  int64_t valid(int64_t i) const {  // 0: none of them
+  // Of these, query i sees first_of(i) .. end_of(i).
+  int64_t first_of(int64_t i) const { return std::min(mask.first(i) - first, count); }
+  int64_t end_of(int64_t i) const {  // 0: none of them
     const int64_t end = mask.end(i, keys) - first;
-    return end > hidden(i) ? end : 0;
+    return end > first_of(i) ? end : 0;
   }
 
   // Of the block's products.
