@@ -199,10 +199,8 @@ std::string MosesTokenizer::operator()(std::string_view line) const {
   std::vector<size_t> dots;
   text = fold_dots(text, dots);
 
-  const auto not_number = [](char32_t c) { return !is_number(c); };
-  const auto is_comma = [](char32_t c) { return c == ','; };
-  text = replace_pairs(text, not_number, is_comma, View(U""), View(U" "), View(U" "));
-  text = replace_pairs(text, is_comma, not_number, View(U" "), View(U" "), View(U""));
+  text = split_marks(
+      text, [](char32_t c) { return c == ','; }, is_number);
   if (text.size() > 1 && text.back() == ',' && is_number(text[text.size() - 2])) {
     text.back() = ' ';
     text.push_back(',');

@@ -30,13 +30,10 @@ void decode_entities(std::string& text) {
 }
 
 // Splits off periods and commas but between digits, and a dash after a digit.
-std::string split_points(std::string text) {
+std::string split_points(const std::string& text) {
   using View = std::string_view;
-  const auto not_digit = [](char c) { return !is_digit(c); };
   const auto is_dash = [](char c) { return c == '-'; };
-  text = replace_pairs(text, not_digit, is_point, View(""), View(" "), View(" "));
-  text = replace_pairs(text, is_point, not_digit, View(" "), View(" "), View(""));
-  return replace_pairs(text, is_digit, is_dash, View(""), View(" "), View(" "));
+  return replace_pairs(split_marks(text, is_point, is_digit), is_digit, is_dash, View(""), View(" "), View(" "));
 }
 
 bool in_class(char32_t c, uint32_t mask) { return (U_GET_GC_MASK(static_cast<UChar32>(c)) & mask) != 0; }
@@ -89,12 +86,9 @@ std::string tokenize_13a(std::string_view line) {
 }
 
 std::string tokenize_international(std::string_view line) {
-  using View = std::u32string_view;
   const auto is_punctuation = [](char32_t c) { return in_class(c, U_GC_P_MASK); };
-  const auto not_number = [](char32_t c) { return !in_class(c, U_GC_N_MASK); };
-  std::u32string text = to_utf32(line);
-  text = replace_pairs(text, not_number, is_punctuation, View(U""), View(U" "), View(U" "));
-  text = replace_pairs(text, is_punctuation, not_number, View(U" "), View(U" "), View(U""));
+  const auto is_number = [](char32_t c) { return in_class(c, U_GC_N_MASK); };
+  const std::u32string text = split_marks(to_utf32(line), is_punctuation, is_number);
   return to_utf8(pad(text, [](char32_t c) { return in_class(c, U_GC_S_MASK); }));
 }
 
@@ -123,7 +117,7 @@ std::string tokenize_tercom(std::string_view line, const TercomOptions& options)
     decode_entities(text);
     text = pad(" " + text + " ", is_ascii_symbol);
     replace_all(text, "'s ", " 's ");
-    text = split_points(std::move(text));
+    text = split_points(text);
   }
   if (options.no_punct)
     std::erase_if(text, [](char c) { return std::string_view(".,?:;!\"()").find(c) != std::string_view::npos; });

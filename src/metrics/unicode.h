@@ -37,6 +37,15 @@ std::basic_string<Char> replace_pairs(const std::basic_string<Char>& text, First
   return result;
 }
 
+// Splits marks off their neighbours, but for those between two characters of the class.
+template <class Char, class Mark, class Class>
+std::basic_string<Char> split_marks(const std::basic_string<Char>& text, Mark is_mark, Class in_class) {
+  const auto outside = [&](Char c) { return !in_class(c); };
+  const Char space = ' ';
+  const std::basic_string_view<Char> none, one(&space, 1);
+  return replace_pairs(replace_pairs(text, outside, is_mark, none, one, one), is_mark, outside, one, one, none);
+}
+
 // Each character of the class gets a space on both sides.
 template <class Char, class Class>
 std::basic_string<Char> pad(const std::basic_string<Char>& text, Class in_class) {
