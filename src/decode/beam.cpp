@@ -1,14 +1,12 @@
 #include "decode/beam.h"
 
-#include "base/error.h"
-
 namespace nmt {
 
 void check_status(BeamStatus status) {
   if (status == BeamStatus::kNotANumber)
-    fail("the model gives a probability that is not a number: its weights are too large or damaged");
+    throw BrokenModel("the model gives a probability that is not a number: its weights are too large or damaged");
   if (status == BeamStatus::kImpossible)
-    fail("the model gives every token the probability 0: its weights are too large or damaged");
+    throw BrokenModel("the model gives every token the probability 0: its weights are too large or damaged");
 }
 
 Beam::Beam(const SearchOptions& options, int64_t limit, int32_t eos, uint64_t key)

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/error.h"
 #include "decode/search_options.h"
 #include "tensor/beam.h"
 
@@ -62,7 +63,12 @@ class Beam {
   std::vector<BeamToken> history_;  // [steps, beam]
 };
 
-// Throws Error where a step could not go on.
+// The model gives no probabilities: its weights are too large, or damaged.
+class BrokenModel : public Error {
+ public:
+  using Error::Error;
+};
+// Throws BrokenModel where a step could not go on.
 void check_status(BeamStatus status);
 
 }  // namespace nmt

@@ -1,11 +1,14 @@
 #include "train/validator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "config/computing.h"
+#include "decode/beam.h"
 #include "ops/fusion.h"
 #include "train/pair_input.h"
 
@@ -93,18 +96,25 @@ std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model,
                                                  const std::function<void()>& meanwhile) {
   Measured measured;
   if (options_.measures_cross_entropy()) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
-  if (options_.translates()) {
-    measured.translations = translate(runtime, model, meanwhile);
-    measured.references = text_.target;
-    measured.sources = text_.source;
-  }
-  if (!options_.valid_output.empty()) {
+  bool translated = false;
+  if (options_.translates()) try {
+      measured.translations = translate(runtime, model, meanwhile);
+      measured.references = text_.target;
+      measured.sources = text_.source;
+      translated = true;
+    } catch (const BrokenModel& error) {  // a training may mend it
+      log::warn("the validation set is not translated: {}", error.what());
+    }
+  if (translated && !options_.valid_output.empty()) {
     AtomicFile file(options_.translations_path(update));
     for (const auto& line : measured.translations) file.write(line + "\n");
     file.commit();
   }
   std::map<std::string, double> values;
-  for (const auto& name : options_.valid_metrics) values[name] = valid_metric(name).value(measured);
+  for (const auto& name : options_.valid_metrics) {
+    const ValidMetric& metric = valid_metric(name);
+    values[name] = metric.translates && !translated ? std::nan("") : metric.value(measured);
+  }
   return values;
 }
 

@@ -535,6 +535,7 @@ TEST_CASE("a model whose validation gives no number is not the best, though ther
   });
   o.valid_sets = o.data.train_sets;
   o.valid_freq = "1u";
+  o.valid_metrics = {"cross-entropy", "bleu"};
   o.log_json = folder / "log.json";
   folder.further(o, "3u");
   int validations = 0;
@@ -543,8 +544,9 @@ TEST_CASE("a model whose validation gives no number is not the best, though ther
     CHECK(json.at("value").is_null());
     CHECK(json.at("best") == false);
   }
-  CHECK(validations == 1);
-  CHECK(!std::filesystem::exists(folder / "m.best-cross-entropy.safetensors"));
+  CHECK(validations == 2);
+  for (const auto& metric : o.valid_metrics)
+    CHECK(!std::filesystem::exists(folder / "m.best-" + metric + ".safetensors"));
 }
 
 TEST_CASE("a model whose last loss was no number is no new best, as no checkpoint would know of it") {
