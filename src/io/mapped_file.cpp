@@ -53,7 +53,10 @@ MappedFile::MappedFile(const std::string& path) {
   require(!known || !S_ISDIR(status.st_mode), "cannot read {}: it is a folder", path);
   require(regular, "cannot read {}: not a regular file", path);
   if (size == 0) return;
-  if (address == MAP_FAILED) fail("cannot map {} into memory: {}", path, std::strerror(reason));
+  if (address == MAP_FAILED) {
+    const auto why = fmt::format("cannot map {} into memory: {}", path, std::strerror(reason));
+    throw reason == ENOMEM ? OutOfMemory(why) : Error(why);
+  }
   bytes_ = {static_cast<const std::byte*>(address), size};
   path_ = path;
   version_ = version_of(status);

@@ -138,8 +138,9 @@ std::vector<TrainingFiles::Numbered> TrainingFiles::find_all() const {
 
 std::vector<std::string> TrainingFiles::find_best(const std::vector<std::string>& metrics) const {
   std::vector<std::string> found;
+  std::error_code failed;
   for (const std::string& metric : metrics)
-    if (fs::exists(best(metric))) found.push_back(best(metric));
+    if (fs::exists(best(metric), failed)) found.push_back(best(metric));
   return found;
 }
 
@@ -160,12 +161,12 @@ std::vector<std::string> TrainingFiles::last(const std::string& kind, int count)
   return paths;
 }
 
-std::vector<std::string> TrainingFiles::remove_old(const std::string& kind, int keep) const {
+void TrainingFiles::remove_old(const std::string& kind, int keep) const {
   check(keep >= 1, "at least one checkpoint must stay");
   auto files = find(kind);
   std::ranges::reverse(files);
   const auto kept = static_cast<size_t>(keep);
-  if (files.size() <= kept) return {};
+  if (files.size() <= kept) return;
   bool safe = std::any_of(files.begin(), files.begin() + keep, [](const auto& f) { return is_whole(f.path); });
   std::vector<std::string> removed;
   for (size_t i = kept; i < files.size(); ++i) {
@@ -176,9 +177,8 @@ std::vector<std::string> TrainingFiles::remove_old(const std::string& kind, int 
     removed.push_back(files[i].path);
   }
   // Without a whole file there is nothing better than what is there.
-  if (!safe) return {};
+  if (!safe) return;
   for (const auto& path : removed) remove(path);
-  return removed;
 }
 
 std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t epochs,

@@ -38,9 +38,9 @@ class TrainingFiles {
   // The last `count`, by rising number. kind may be empty where only one kind exists. Throws UserError.
   std::vector<std::string> last(const std::string& kind, int count) const;
 
-  // Removes all models of a kind but the `keep` (at least 1) of highest number; returns what it removed. If none of
-  // those that stay is a whole file (a disk lost their data), the newest whole one stays as well.
-  std::vector<std::string> remove_old(const std::string& kind, int keep) const;
+  // Removes all models of a kind but the `keep` (at least 1) of highest number. If none of those that stay is a
+  // whole file (a disk lost their data), the newest whole one stays as well.
+  void remove_old(const std::string& kind, int keep) const;
   // Removes the models of higher numbers than these and, for no updates, the best by these metrics; returns what it
   // removed. Throws Error where it cannot.
   std::vector<std::string> remove_later(int64_t updates, int64_t epochs, const std::vector<std::string>& metrics) const;
