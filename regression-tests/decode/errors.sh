@@ -52,6 +52,8 @@ decode --model a.safetensors --output a.safetensors
 decode --model a.safetensors --score-targets text --alignment ./text
 "$NMT_BIN/nmt-decode" --quiet --model a.safetensors 2>&1 < text >&- | cat; echo "ended with ${PIPESTATUS[0]}"
 decode --model a.safetensors --alignment /dev/stdout
+(exec >> text; "$NMT_BIN/nmt-decode" --model a.safetensors --input text 2> messages)
+cat messages
 decode --model a.safetensors --output= --alpha 1
 decode --model a.safetensors --attention nowhere/out
 

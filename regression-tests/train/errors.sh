@@ -155,6 +155,7 @@ fails "disk full" limited $((kilobytes - 4)) --model m.safetensors --after 20u -
 cmp m.state whole.state
 ls m.*
 train --model m.safetensors --after 20u --save-freq 10u 2>&1 | sed -n 's/.*resumed/resumed/p'
+fails "long name" train --model "$(printf 'm%.0s' {1..228}).safetensors" --after 2u | sed 's/m\{200,\}/M/'
 fails "log full" train --model f.safetensors --after 2u --log-json /dev/full
 fails "text log full" train --model f.safetensors --after 2u --log /dev/full
 fails "help full" sh -c "$NMT_BIN/nmt-train --help > /dev/full"

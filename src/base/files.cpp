@@ -242,7 +242,13 @@ bool is_no_regular_file(const std::string& path) {
 
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;
-  if (is_standard_output(a) || is_standard_output(b)) return is_standard_output(a) == is_standard_output(b);
+  if (is_standard_output(a) && is_standard_output(b)) return true;
+  if (is_standard_output(a) || is_standard_output(b)) {
+    struct stat output, file;
+    return ::fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(output.st_mode) &&
+           ::stat((is_standard_output(a) ? b : a).c_str(), &file) == 0 && output.st_dev == file.st_dev &&
+           output.st_ino == file.st_ino;
+  }
   if (is_no_regular_file(a)) return false;
   const auto canonical = [&](const std::string& path) {  // empty where it cannot be looked at
     const bool is_there = std::filesystem::status(path, failed).type() != std::filesystem::file_type::not_found;

@@ -142,6 +142,7 @@ class ZstdBytes : public Unpacker {
       const size_t before = in_.pos, left = ::ZSTD_decompressStream(stream_.get(), &out, &in_);
       if (::ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge)
         fail("compressed by zstd --long=28 or more, which takes that much memory: --long=27 is read");
+      if (::ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) throw std::bad_alloc();
       if (::ZSTD_isError(left) != 0) fail_damaged(::ZSTD_getErrorName(left));
       if (in_.pos > before || out.pos > 0) open_ = left != 0;
       if (out.pos > 0) return out.pos;

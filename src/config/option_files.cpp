@@ -55,9 +55,7 @@ OptionFiles& OptionFiles::writes(const std::string& option, const std::string& p
   if (path.empty()) return *this;
   require(!path.ends_with(".gz") && !path.ends_with(".zst"),
           "--{} {}: what is written is not compressed: give a name without that ending", option, path);
-  for (const Named& other : all_)
-    require_apart((!other.written && is_standard_output(path)) || !same_file(path, other.path), other.option, option,
-                  output_name(path));
+  for (const Named& other : all_) require_apart(!same_file(path, other.path), other.option, option, output_name(path));
   all_.push_back({option, path, true});
   return *this;
 }

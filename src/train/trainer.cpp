@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "base/clock.h"
@@ -362,7 +363,8 @@ std::string Trainer::last_checkpoint() const {
 void Trainer::run() try {
   stop_signal = 0;
   // Can be written: known now, not after hours.
-  std::vector<std::string> written = {files_.state(), options_.model_path};
+  std::vector<std::string> written = {files_.state(), options_.model_path,
+                                      files_.numbered(kind_saved(), std::numeric_limits<int32_t>::max())};
   if (!options_.valid_sets.empty())
     for (const auto& metric : options_.valid_metrics) written.push_back(files_.best(metric));
   for (const auto& path : written) AtomicFile{path};

@@ -304,6 +304,8 @@ TEST_CASE("a device is written to and not replaced") {
   }
   CHECK(!same_file("/dev/null", "/dev/null"));
   CHECK(same_file("not/there", "./not/there"));
+  CHECK(same_file("-", "/dev/stdout"));
+  CHECK(!same_file("-", "/dev/null"));
   const TempFolder folder;
   CHECK_THROWS_AS(AtomicFile(folder.path()), UserError);
 }
