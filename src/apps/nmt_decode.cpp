@@ -53,8 +53,8 @@ struct DecodeOptions {
           "File to write, when all is translated; what is interrupted leaves its lines in FILE.part.N")
         .short_name('o');
     o.add("n-best", search.n_best,
-          "Write the best hypotheses, as many as the beam has, fewer where fewer ended: LINE ||| TRANSLATION ||| "
-          "F0= LOG-P ||| SCORE");
+          "Write the best hypotheses, as many as the beam has, fewer where fewer ended: LINE, from 0 on, ||| "
+          "TRANSLATION ||| F0= LOG-P ||| SCORE");
     o.add("scores", scores, "Write LOG-P and SCORE before each translation, with tabs");
     o.add(
         "score-targets", score_targets,
@@ -224,6 +224,7 @@ void decode(DecodeOptions& options, Options& declared) {
   const bool int8 = options.precision == "int8";  // computed on the CPU only
   const std::vector<std::string> automatic = {"auto"}, cpu = {"cpu"};
   const auto backends = backends_of(int8 && options.devices == automatic ? cpu : options.devices);
+  require(backends.size() == 1 || options.score_targets.empty(), "--score-targets is computed on one device: give one");
   const bool on_host = backends.front()->on_host();
   LineQueue queue(options.input, static_cast<size_t>(options.batch.lines_ahead(on_host)));  // it begins to read
   Models models(options.ensemble.empty() ? std::vector{options.model} : options.ensemble, options.weights);

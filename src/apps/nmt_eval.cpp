@@ -41,7 +41,8 @@ struct EvalOptions {
     options.group("Output");
     options.add("sentence", sentence, "Score each line by itself");
     options.add("json", json, "Print JSON");
-    options.add("score-only", score_only, "Print the number alone").short_name('b');
+    options.add("score-only", score_only, "Print the number alone, and what --confidence or --paired say of it")
+        .short_name('b');
     options.add("width", width, "Decimals of the score").short_name('w').range(0, 17);
   }
 

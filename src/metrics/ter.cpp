@@ -15,7 +15,8 @@ void TerOptions::declare(Options& options) {
   options.group("TER");
   options.add("normalized", normalized, "Decode entities and split punctuation, as tercom -N does");
   options.add("no-punct", no_punct, "Drop punctuation");
-  options.add("asian-support", asian_support, "Let --normalized and --no-punct know CJK text");
+  options.add("asian-support", asian_support,
+              "Let --normalized and --no-punct know CJK text (alone it changes nothing)");
   options.add("case-sensitive", case_sensitive, "Mind the case");
 }
 

@@ -105,7 +105,7 @@ void TrainOptions::declare(Options& o) {
   o.add("early-stopping", early_stopping, "End after so many validations without a better value; 0: never")
       .range(0, 1e9);
   o.add("valid-translation-output", valid_output,
-        "Write the translations of the validation set here ({U}: the update)");
+        "Write the translations of the validation set, or a parser's tokens, here ({U}: the update)");
   search.declare_beam(o);
   o.group("Saving");
   o.add("save-freq", save_freq,
@@ -126,8 +126,9 @@ void TrainOptions::declare(Options& o) {
   o.add("quiet", quiet, "Only warnings and errors");
   o.add("list-devices", list_devices, "Print the GPUs that --devices can name, and end");
   o.add("cost", cost, "With --dry-run: count the floating point operations of the whole training");
-  o.add("dry-run", dry_run, "Print parameters, memory, updates of an epoch and the estimated time, and end");
-  o.add("dump-plan", dump_plan, "Print the plan of the first update as a table, and end");
+  o.add("dry-run", dry_run,
+        "Print parameters, memory, updates of an epoch and the estimated time, and end; nothing is written");
+  o.add("dump-plan", dump_plan, "Print the plan of the first update as a table, and end; nothing is written");
   o.add("profile", profile, "Print where the time went to standard output, by phase and by op, at the end");
 }
 

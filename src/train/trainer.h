@@ -90,7 +90,7 @@ class Trainer {
   std::unique_ptr<Prefetch<TrainingBatch>> batches_;
   TrainingState state_;
   bool sound_ = true;      // the last outcome's loss and norm were numbers
-  int64_t saved_at_ = -1;  // the update that PREFIX.state is of; -1: there is none of this run
+  int64_t saved_at_ = -1;  // the update that PREFIX.state is of; -1: there is none of this training
 };
 
 }  // namespace nmt
