@@ -8,6 +8,7 @@
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/byte_tile.h"
 #include "backend/cpu/panels.h"
+#include "backend/cpu/prefetch.h"
 #include "backend/cpu/products.h"
 #include "base/error.h"
 #include "base/math.h"
@@ -24,8 +25,10 @@ using namespace avx512;
 // Fewer rows wait for B from memory: more of it is under way where vectors are loaded, not tiles.
 constexpr int64_t kFewestRowsByAmx = 7;
 
-template <int R>
+// kAhead: lines that a step fetches.
+template <int R, int kAhead>
 NMT_VNNI void multiply_tile(const ByteTile& t) {
+  const Ahead ahead = t.ahead;
   const int64_t vector_bytes = t.groups.offset_of(kLanes), step_bytes = t.groups.step_bytes();
   __m512i sums[R][kVectors];
 #pragma GCC unroll 6
@@ -35,10 +38,15 @@ NMT_VNNI void multiply_tile(const ByteTile& t) {
   const uint8_t* x = t.x;
   const std::byte* b = t.b;
   const int64_t row = t.row_bytes;
+  int64_t fetched = 0;
   for (int64_t i = divide_up(t.k, kStepBytes); i > 0; --i, x += kStepBytes, b += step_bytes) {
     __m512i columns[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) columns[v] = _mm512_loadu_si512(b + v * vector_bytes);
+    for (int v = 0; v < kVectors; ++v) {
+      columns[v] = _mm512_loadu_si512(b + v * vector_bytes);
+      if (v < kAhead) prefetch_far(ahead.share, fetched + v * vector_bytes);
+    }
+    fetched += ahead.bytes;
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t four;
@@ -54,6 +62,13 @@ NMT_VNNI void multiply_tile(const ByteTile& t) {
     for (int v = 0; v < kVectors; ++v) _mm512_store_si512(t.sums + r * kPanel + v * kLanes, sums[r][v]);
 }
 
+template <int R>
+void multiply_tile(const ByteTile& t) {
+  if (t.ahead.share == nullptr) return multiply_tile<R, 0>(t);
+  const bool one_is_enough = t.groups.columns == kPanel && t.ahead.bytes <= kLine;
+  one_is_enough ? multiply_tile<R, 1>(t) : multiply_tile<R, kVectors>(t);
+}
+
 constexpr ByteTiles kVnniTiles = {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>,
                                   multiply_tile<4>, multiply_tile<5>, multiply_tile<6>};
 
@@ -65,9 +80,9 @@ void multiply_by_vectors(const ByteProduct& p) {
   for (int64_t column = p.begin; column < p.end; column += kPanel) {
     const int64_t columns = std::min(kPanel, p.end - column);
     const std::byte* const b = p.packed + groups.offset_of(column);
-    const PanelSteps next = column + kPanel < p.end
-                                ? PanelSteps{p.packed + groups.offset_of(column + kPanel), row_bytes / kStepBytes}
-                                : PanelSteps();
+    const PanelSteps next = column + kPanel < p.end ? PanelSteps{p.packed + groups.offset_of(column + kPanel),
+                                                                 row_bytes / kStepBytes, groups.step_bytes()}
+                                                    : PanelSteps();
     const float* const bias = p.epilogue.bias == nullptr ? nullptr : p.epilogue.bias + column - p.begin;
     for (int64_t row = 0; row < p.m; row += kTileRows) {
       const int64_t rows = std::min<int64_t>(kTileRows, p.m - row);

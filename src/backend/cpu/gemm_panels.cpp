@@ -91,8 +91,9 @@ NMT_PANELS [[gnu::always_inline]] inline void finish(const Tile& t, const __m512
   }
 }
 
-// The loops over rows and vectors are unrolled early, else GCC keeps the sums in memory.
-template <bool kPairs, bool kRounds, int R>
+// The loops over rows and vectors are unrolled early, else GCC keeps the sums in memory. kAhead: lines of what comes
+// after that a step fetches.
+template <bool kPairs, bool kRounds, int R, int kAhead>
 NMT_PANELS void multiply_tile(const Tile& t) {
   const auto size = static_cast<int64_t>(size_of(t.ty));
   if (t.last_steps) {
@@ -107,13 +108,17 @@ NMT_PANELS void multiply_tile(const Tile& t) {
       sums[r][v] = t.first_steps ? _mm512_setzero_ps() : _mm512_loadu_ps(t.sums + r * kPanel + v * kLanes);
   const std::byte *x = t.x, *b = t.b;
   const int64_t row = t.row_bytes;
+  const Ahead ahead = t.ahead;
+  int64_t fetched = 0;
   for (int64_t i = t.steps; i > 0; --i, x += t.step_bytes, b += kPanel * kStepBytes) {
     __m512i columns[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       columns[v] = _mm512_loadu_si512(b + v * kLine);
       prefetch(b, kStepsAhead * kPanel * kStepBytes + v * kLine);
+      if (v < kAhead) prefetch_far(ahead.share, fetched + v * kLine);
     }
+    fetched += ahead.bytes;
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
       int32_t step;
@@ -135,6 +140,12 @@ NMT_PANELS void multiply_tile(const Tile& t) {
     whole ? finish<float, kRounds, true>(t, sums) : finish<float, kRounds, false>(t, sums);
   else
     whole ? finish<uint16_t, kRounds, true>(t, sums) : finish<uint16_t, kRounds, false>(t, sums);
+}
+
+template <bool kPairs, bool kRounds, int R>
+void multiply_tile(const Tile& t) {
+  if (t.ahead.share == nullptr) return multiply_tile<kPairs, kRounds, R, 0>(t);
+  t.ahead.bytes <= kLine ? multiply_tile<kPairs, kRounds, R, 1>(t) : multiply_tile<kPairs, kRounds, R, kVectors>(t);
 }
 
 // With x by rows (x_step is 1) or by steps (x_row is 1).
@@ -189,7 +200,8 @@ struct Block {
 PanelSteps steps_of(const PanelProduct& p, int64_t column, int64_t step, int64_t most) {
   if (column >= p.n) return {};
   const ColumnGroups g = groups_of_panel(p.t, p.k);
-  return {p.b + g.offset_of(column) + step * g.step_bytes(), std::min(most, p.k / elements_of_step(p.t) - step)};
+  return {p.b + g.offset_of(column) + step * g.step_bytes(), std::min(most, p.k / elements_of_step(p.t) - step),
+          g.step_bytes()};
 }
 
 void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
@@ -209,7 +221,7 @@ void multiply_panel(const StepProduct& p, const Block& block, int64_t column) {
               .steps = block.steps,
               .b = b,
               .group_bytes = g.bytes(),
-              .ahead = has_avx512() ? Ahead() : Ahead::of(next, row - block.row, block.end_row - block.row),
+              .ahead = block.widen ? Ahead() : Ahead::of(next, row - block.row, block.end_row - block.row),
               .first_steps = block.step == 0,
               .last_steps = block.last_steps,
               .sums = block.sums == nullptr

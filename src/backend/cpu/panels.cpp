@@ -21,6 +21,13 @@ ColumnGroups groups_of_panel(DType t, int64_t k) {
   return {whole ? kPanel : kGroup, panel_bytes(t, k) / (kPanel * kStepBytes)};
 }
 
+Ahead Ahead::of(const PanelSteps& next, int64_t row, int64_t rows) {
+  constexpr int64_t kFewRows = 96;
+  if (next.at == nullptr || (rows > kFewRows && !has_avx512())) return {};
+  const int64_t tiles = divide_up(rows, kTileRows);
+  return {next.at + next.count * (row / kTileRows) / tiles * next.step_bytes, divide_up(next.step_bytes, tiles)};
+}
+
 namespace {
 
 using namespace avx512;

@@ -45,22 +45,18 @@ ColumnGroups groups_of_panel(DType t, int64_t k);
 struct PanelSteps {
   const std::byte* at = nullptr;
   int64_t count = 0;
+  int64_t step_bytes = 0;  // from one of a group to the next
 };
 
-// What a tile of a product by AVX2 fetches of the steps that come after those which it multiplies: a share, a little at
-// each step, of every group. Where x has few rows B comes from memory faster so; with many it is more work than it
-// saves.
+// What a tile of a product by vectors fetches of the steps that come after those which it multiplies: a share, a little
+// at each step, of every group. B comes from memory faster so; by AVX2 it is more work than it saves where x has many
+// rows.
 struct Ahead {
   const std::byte* share = nullptr;  // of the first group; null: nothing
   int64_t bytes = 0;                 // from what is fetched at a step to the next
 
   // That of the tile which begins with `row` of so many.
-  static Ahead of(const PanelSteps& next, int64_t row, int64_t rows) {
-    constexpr int64_t kFewRows = 96;
-    if (next.at == nullptr || rows > kFewRows) return {};
-    const int64_t tiles = divide_up(rows, kTileRows);
-    return {next.at + next.count * (row / kTileRows) / tiles * kLine, divide_up(kLine, tiles)};
-  }
+  static Ahead of(const PanelSteps& next, int64_t row, int64_t rows);
 };
 
 // What of B [k, n] is packed: columns from a multiple of kPanel on, rows from a multiple of line_elements() on. The
