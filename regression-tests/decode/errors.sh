@@ -28,6 +28,7 @@ decode --model a.safetensors --n-best --score-targets text
 decode --model a.safetensors --beam-size 2 --score-targets text
 decode --model a.safetensors --forbid-unk --score-targets text
 decode --model a.safetensors --sampling 2 --score-targets text
+decode --model a.safetensors --devices 0 1 --score-targets text
 decode --model a.safetensors --sampling 201
 decode --model a.safetensors --seed 2
 decode --model a.safetensors --shortlist shortlist --score-targets text
@@ -52,8 +53,12 @@ decode --model a.safetensors --output a.safetensors
 decode --model a.safetensors --score-targets text --alignment ./text
 "$NMT_BIN/nmt-decode" --quiet --model a.safetensors 2>&1 < text >&- | cat; echo "ended with ${PIPESTATUS[0]}"
 decode --model a.safetensors --alignment /dev/stdout
-(exec >> text; "$NMT_BIN/nmt-decode" --model a.safetensors --input text 2> messages)
-cat messages
+for input in text -; do
+  code=0
+  "$NMT_BIN/nmt-decode" --model a.safetensors --input $input 2> messages < text >> text || code=$?
+  cat messages
+  echo "ended with $code"
+done
 decode --model a.safetensors --output= --alpha 1
 decode --model a.safetensors --attention nowhere/out
 

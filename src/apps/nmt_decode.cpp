@@ -107,6 +107,7 @@ struct DecodeOptions {
       require(weight > 0 && weight < 1e30, "--weights: {} is not a positive number below 1e30", weight);
     require(shortlist.empty() || ensemble.empty(), "--shortlist is for one model, not for an --ensemble");
     require(shortlist.empty() || score_targets.empty(), "--score-targets uses no --shortlist: leave it out");
+    require(devices.size() == 1 || score_targets.empty(), "--score-targets uses one GPU: give one number of --devices");
     require(score_targets.empty() || !(search.n_best || scores),
             "--score-targets excludes --n-best and --scores: it writes scores alone");
     require(score_targets.empty() ||
@@ -224,7 +225,6 @@ void decode(DecodeOptions& options, Options& declared) {
   const bool int8 = options.precision == "int8";  // computed on the CPU only
   const std::vector<std::string> automatic = {"auto"}, cpu = {"cpu"};
   const auto backends = backends_of(int8 && options.devices == automatic ? cpu : options.devices);
-  require(backends.size() == 1 || options.score_targets.empty(), "--score-targets is computed on one device: give one");
   const bool on_host = backends.front()->on_host();
   LineQueue queue(options.input, static_cast<size_t>(options.batch.lines_ahead(on_host)));  // it begins to read
   Models models(options.ensemble.empty() ? std::vector{options.model} : options.ensemble, options.weights);

@@ -55,7 +55,12 @@ OptionFiles& OptionFiles::writes(const std::string& option, const std::string& p
   if (path.empty()) return *this;
   require(!path.ends_with(".gz") && !path.ends_with(".zst"),
           "--{} {}: what is written is not compressed: give a name without that ending", option, path);
-  for (const Named& other : all_) require_apart(!same_file(path, other.path), other.option, option, output_name(path));
+  const bool to_output = is_standard_output(path);
+  for (const Named& other : all_)
+    require_apart((!other.written && to_output && is_standard_output(other.path)) || !same_file(path, other.path),
+                  other.option, option, output_name(path));
+  if (to_output && !standard_input_.empty())
+    require_apart(!same_file(path, "/dev/stdin"), standard_input_, option, output_name(path));
   all_.push_back({option, path, true});
   return *this;
 }

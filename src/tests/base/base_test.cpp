@@ -306,6 +306,18 @@ TEST_CASE("a device is written to and not replaced") {
   CHECK(same_file("not/there", "./not/there"));
   CHECK(same_file("-", "/dev/stdout"));
   CHECK(!same_file("-", "/dev/null"));
+  {
+    const TempFolder folder;
+    std::ofstream(folder / "log") << "a line";
+    const int output = ::dup(STDOUT_FILENO), log = ::open((folder / "log").c_str(), O_WRONLY | O_APPEND);
+    ::dup2(log, STDOUT_FILENO);
+    const bool same = same_file("-", folder / "log"), other = same_file("-", folder / "other");
+    ::dup2(output, STDOUT_FILENO);
+    ::close(output);
+    ::close(log);
+    CHECK(same);
+    CHECK(!other);
+  }
   const TempFolder folder;
   CHECK_THROWS_AS(AtomicFile(folder.path()), UserError);
 }
