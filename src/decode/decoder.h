@@ -31,9 +31,9 @@ class Decoder {
 
   // For each source (ids with </s>): its best translations, best first; one, or with n-best as many as the beam has.
   // They are done in any order, but one after another. Sources are begun in the given order; memory is used best if
-  // they come by falling length. Throws Error where a model gives a probability that is not a number, or none to every
-  // token; after OutOfMemory, fewer may be tried. words: of each source, for a tree over them (see TreeGrammar); where
-  // there are none, it has as many as tokens.
+  // they come by falling length. Throws BrokenModel where a model gives a probability that is not a number, or none to
+  // every token; after OutOfMemory, fewer may be tried. words: of each source, for a tree over them (see TreeGrammar);
+  // where there are none, it has as many as tokens.
   void translate(std::span<const std::vector<int32_t>> sources, const SearchLimits& limits, const SearchDone& done,
                  std::span<const int32_t> words = {});
 

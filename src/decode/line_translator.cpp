@@ -49,10 +49,10 @@ void LineLimits::declare(Options& o) {
       .range(1, 1e6);
   o.group("Batches (no result depends on them, but for rounding on GPUs)");
   o.add("mini-batch", sentences,
-        fmt::format(
-            "Sentences that each thread, or GPU, translates together; 0: as many as have {} hypotheses, {} at most, on "
-            "GPUs {}, {} at most",
-            kHost.hypotheses, kHost.sentences, kDevice.hypotheses, kDevice.sentences))
+        fmt::format("Sentences that each thread, or GPU, translates together, or that are scored together; 0: as many "
+                    "as have {} "
+                    "hypotheses, {} at most, on GPUs {}, {} at most",
+                    kHost.hypotheses, kHost.sentences, kDevice.hypotheses, kDevice.sentences))
       .range(0, 1e6);
   o.add("mini-batch-words", words,
         usual(

@@ -38,7 +38,7 @@ class PackedWeights {
 
  private:
   struct Way {
-    uint64_t version = 0;  // 0: never packed
+    uint64_t version = 0;  // 0: never packed, or not to the end
     cpu::PackedMatrix matrix;
   };
   struct Packed {

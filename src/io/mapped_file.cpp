@@ -55,7 +55,8 @@ MappedFile::MappedFile(const std::string& path) {
   if (size == 0) return;
   if (address == MAP_FAILED) {
     const auto why = fmt::format("cannot map {} into memory: {}", path, std::strerror(reason));
-    throw reason == ENOMEM ? OutOfMemory(why) : Error(why);
+    if (reason == ENOMEM) throw OutOfMemory(why);
+    throw Error(why);
   }
   bytes_ = {static_cast<const std::byte*>(address), size};
   path_ = path;

@@ -36,8 +36,8 @@ struct SoftmaxGradient {  // inputs: y, dy
   bool operator==(const SoftmaxGradient&) const = default;
 };
 
-// Inputs x, scale, bias and, with `residual`, y: layer_norm(x + dropout(y)). Outputs: the result; for a gradient the
-// sum that was normalised, else empty; mean and 1 / deviation of each row.
+// Inputs x, scale, bias and, with `residual`, y: layer_norm(x + dropout(y)). Outputs: the result; with `residual`,
+// for a gradient, the sum that was normalised, else empty; mean and 1 / deviation of each row.
 struct LayerNorm {
   static constexpr std::string_view kName = "layer_norm";
   float eps;

@@ -32,9 +32,10 @@ class Validator {
   void reserve(Runtime& runtime, Model& model) const;
 
   // Metric -> value, for the metrics asked for. Translates once where one of them or --valid-translation-output needs
-  // it, and writes that file, {U} replaced by `update`. Throws Error where it cannot. meanwhile() is called again and
-  // again; what it throws ends the validation. Where memory did not suffice to translate so much together, less is from
-  // now on, and the runtime's workspace is given back for it.
+  // it, and writes that file, {U} replaced by `update`; a model that gives no probabilities translates nothing, and
+  // these metrics are NaN. Throws Error where it cannot. meanwhile() is called again and again; what it throws ends the
+  // validation. Where memory did not suffice to translate so much together, less is from now on, and the runtime's
+  // workspace is given back for it.
   std::map<std::string, double> measure(Runtime& runtime, Model& model, int64_t update,
                                         const std::function<void()>& meanwhile);
 
