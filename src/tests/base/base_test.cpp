@@ -507,8 +507,9 @@ TEST_CASE("a pipe that does not wait is waited for, by who writes and who reads"
   }
   ::close(ends[1]);
   CHECK(count.get() == kLines);
-  REQUIRE(::dup2(input, STDIN_FILENO) >= 0);
-  ::close(input);
+  ::close(STDIN_FILENO);
+  if (input >= 0) ::dup2(input, STDIN_FILENO);
+  if (input >= 0) ::close(input);
   ::close(ends[0]);
 }
 
