@@ -96,16 +96,18 @@ std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model,
                                                  const std::function<void()>& meanwhile) {
   Measured measured;
   if (options_.measures_cross_entropy()) measured.cross_entropy = cross_entropy(runtime, model, meanwhile);
-  bool translated = false;
-  if (options_.translates()) try {
+  bool broken = false;
+  if (options_.translates()) {
+    measured.references = text_.target;
+    measured.sources = text_.source;
+    try {
       measured.translations = translate(runtime, model, meanwhile);
-      measured.references = text_.target;
-      measured.sources = text_.source;
-      translated = true;
     } catch (const BrokenModel& error) {  // a training may mend it
       log::warn("the validation set is not translated: {}", error.what());
+      broken = true;
     }
-  if (translated && !options_.valid_output.empty()) {
+  }
+  if (!broken && !options_.valid_output.empty()) {
     AtomicFile file(options_.translations_path(update));
     for (const auto& line : measured.translations) file.write(line + "\n");
     file.commit();
@@ -113,7 +115,7 @@ std::map<std::string, double> Validator::measure(Runtime& runtime, Model& model,
   std::map<std::string, double> values;
   for (const auto& name : options_.valid_metrics) {
     const ValidMetric& metric = valid_metric(name);
-    values[name] = metric.translates && !translated ? std::nan("") : metric.value(measured);
+    values[name] = broken && metric.translates ? std::nan("") : metric.value(measured);
   }
   return values;
 }
