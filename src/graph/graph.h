@@ -103,7 +103,7 @@ class Graph {
   Runtime& runtime() { return runtime_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node_at(int32_t n) const { return nodes_[static_cast<size_t>(n)]; }
-  Node& node_at(int32_t n) { return nodes_[static_cast<size_t>(n)]; }  // for ops that rewrite their own node
+  Node& node_at(int32_t n) { return nodes_[static_cast<size_t>(n)]; }
   const Spec& spec(Value v) const { return node_at(v.node).outputs[static_cast<size_t>(v.output)]; }
   // Makes an op node what `op` computes of `inputs`, earlier values. Its first output must keep its meaning, so that
   // readers need not know; nodes that nobody reads any more are dead.
@@ -135,7 +135,7 @@ class Backprop {
       : graph_(graph), node_(node), gradients_(gradients), seed_(seed) {}
 
   Graph& graph() { return graph_; }
-  int32_t node() const { return node_; }
+  Node& node() { return graph_.node_at(node_); }  // itself, which may become another op; until nodes are appended
   Expr input(int i) const { return {&graph_, graph_.node_at(node_).inputs[static_cast<size_t>(i)]}; }
   Expr output(int o) const { return {&graph_, {node_, o}}; }
   Expr gradient(int o = 0) const;  // empty where nothing depends on the output

@@ -104,7 +104,7 @@ void AttentionOp::cpu(const Launch& l) const {
 void AttentionOp::backward(Backprop& b) const {
   AttentionOp forward = *this;
   forward.gradient = true;
-  b.graph().node_at(b.node()).op = forward;
+  b.node().op = forward;
   using Sources = AttentionGradient::Sources;
   const Value q = b.input(0).value(), k = b.input(1).value(), v = b.input(2).value();
   // Gradients share a tensor where their columns do not overlap.

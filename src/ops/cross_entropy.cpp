@@ -114,7 +114,7 @@ std::vector<Spec> ProjectCrossEntropy::infer(std::span<const Spec> in) const {
 void ProjectCrossEntropy::backward(Backprop& b) const {
   check(b.is_seed(0) && !b.gradient(1), "{}: the loss must be what backward() starts from", kName);
   // The node itself becomes the one that computes its gradients.
-  Node& node = b.graph().node_at(b.node());
+  Node& node = b.node();
   ProjectCrossEntropy op = *this;
   op.gradients = true;
   node.op = op;

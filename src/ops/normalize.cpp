@@ -79,9 +79,8 @@ void LayerNorm::backward(Backprop& b) const {
   Graph& g = b.graph();
   LayerNorm forward = *this;
   forward.gradient = true;
-  Node& node = g.node_at(b.node());
-  node.op = forward;
-  if (residual) node.outputs[1] = b.input(0).spec();
+  b.node().op = forward;
+  if (residual) b.node().outputs[1] = b.input(0).spec();
   const Expr dx = g.append(LayerNormGradient{rate, site},
                            {b.gradient(), residual ? b.output(1) : b.input(0), b.output(2), b.input(1)},
                            {-1, -1, b.wants(1) ? b.sink(1) : -1, b.wants(2) ? b.sink(2) : -1});
