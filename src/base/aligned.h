@@ -1,23 +1,34 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <new>
 #include <vector>
 
 namespace nmt {
 
-// Memory that begins at a cache line: vectors of 64 bytes that lie across two are read at half the speed.
+inline constexpr size_t kAlignment = 64;  // bytes: a cache line and the widest vector
+
+// Memory that begins at a cache line: vectors of 64 bytes that lie across two are read at half the speed. Of megabytes
+// it asks for large pages, of which a program touches few. Not set; std::free() gives it back. Null where there is
+// none.
+void* allocate_aligned(size_t bytes);
+
+// The same for vectors.
 template <class T>
 struct AlignedAllocator {
   using value_type = T;
-  static constexpr std::align_val_t kAlignment{64};
 
   AlignedAllocator() = default;
   template <class U>
   AlignedAllocator(const AlignedAllocator<U>&) {}  // NOLINT: allocators convert
 
-  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kAlignment)); }
-  void deallocate(T* p, size_t) { ::operator delete(p, kAlignment); }
+  T* allocate(size_t n) {
+    void* memory = allocate_aligned(n * sizeof(T));
+    if (memory == nullptr) throw std::bad_alloc();
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* p, size_t) { std::free(p); }
   bool operator==(const AlignedAllocator&) const = default;
 };
 

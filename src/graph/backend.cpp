@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels.h"
+#include "base/aligned.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -32,7 +33,7 @@ class Host : public Backend {
   bool on_host() const override { return true; }
   std::string name() const override { return "cpu"; }
   void* allocate(size_t bytes) override {
-    void* memory = std::aligned_alloc(64, static_cast<size_t>(round_up(static_cast<int64_t>(bytes), 64)));
+    void* memory = allocate_aligned(bytes);
     if (memory == nullptr && bytes > 0)
       throw OutOfMemory(fmt::format("out of memory: {} MB are needed", divide_up(bytes, size_t{1} << 20)));
     return memory;

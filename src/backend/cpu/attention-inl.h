@@ -24,7 +24,7 @@ namespace nmt::cpu::HWY_NAMESPACE {
 void multiply_small(const SmallProduct& p);  // attention_product.cpp
 
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(DF()));
-static_assert(kLanes * sizeof(float) <= kScratchAlignment);
+static_assert(kLanes * sizeof(float) <= kAlignment);
 
 constexpr int64_t round_up(int64_t n) { return nmt::round_up(n, kLanes); }
 

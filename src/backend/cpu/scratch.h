@@ -7,11 +7,10 @@
 #include <memory>
 #include <new>
 
+#include "base/aligned.h"
 #include "base/math.h"
 
 namespace nmt::cpu {
-
-inline constexpr size_t kScratchAlignment = 64;  // bytes: a cache line and the widest vector
 
 // Memory of one thread for one purpose. It grows to the largest need and stays; what is in it lasts until the next
 // get().
@@ -21,8 +20,8 @@ class Scratch {
     if (bytes > bytes_) {
       memory_.reset();  // at once: nothing of it is kept
       bytes_ = 0;
-      const size_t room = (bytes + bytes / 4 + kScratchAlignment) / kScratchAlignment * kScratchAlignment;
-      memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kScratchAlignment, room)));
+      const size_t room = bytes + bytes / 4;
+      memory_.reset(static_cast<std::byte*>(allocate_aligned(room)));
       if (memory_ == nullptr) throw std::bad_alloc();
       bytes_ = room;
     }
@@ -51,7 +50,7 @@ struct ScratchArray {
 // Aligned arrays of the given numbers of floats, for the kernels of attention and recurrence. The next call in this
 // thread gives the same memory again.
 inline void cut_scratch(std::initializer_list<ScratchArray> arrays) {
-  constexpr int64_t kUnit = kScratchAlignment / sizeof(float);
+  constexpr int64_t kUnit = kAlignment / sizeof(float);
   int64_t all = 0;
   for (const ScratchArray& a : arrays) all += round_up(a.size, kUnit);
   auto* memory = reinterpret_cast<float*>(scratch_of_arrays().get(static_cast<size_t>(all) * sizeof(float)));
