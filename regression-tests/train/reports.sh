@@ -64,26 +64,27 @@ awk '$NF ~ /^[0-9.]+$/ && NF >= 5 && $(NF - 2) ~ /^[0-9]+$/ { end = $(NF - 2) + 
 
 # The phases' sum is the time of the run, and each op's share is of the ops' sum.
 begin=$(date +%s.%N)
-train --after 300u --valid-sets data/dev.en data/dev.de --valid-freq 100u --save-freq 100u --profile 2> /dev/null \
+train --after 2000u --valid-sets data/dev.en data/dev.de --valid-freq 500u --save-freq 500u --profile 2> /dev/null \
   > profile.txt
 wall=$(echo "$(date +%s.%N) $begin" | awk '{ print $1 - $2 }')
 awk '$1 == "phase" { print "phases:" } $1 == "waiting:" { exit } $1 != "phase" { print $1 }' profile.txt
 awk -v wall="$wall" '
-  $1 == "phase" || $1 == "op" { table = $1; sum = 0; next }
+  $1 == "phase" || $1 == "op" { table = $1; sum = work = 0; next }
   NF == 0 { next }
   $1 == "waiting:" { print "threads waited " ($2 > 0 && $2 < 100 ? "some of it" : $2); next }
   $1 == "total" {
     print table ": the sum is " (sum - $2 < 0.01 && $2 - sum < 0.01 ? "right" : "wrong")
     if (table == "phase") {
       total = $2
+      print "rates of the phases " (work > 0.97 * $2 * $4 && work < 1.03 * $2 * $4 ? "are those of all" : work " of " $2 * $4)
       # The process starts and ends outside of it.
-      print "the run took " (total <= wall && total > 0.3 * wall ? "as long" : total " of " wall)
+      print "the run took " (total <= wall && total > 0.97 * wall - 0.1 ? "as long" : total " of " wall)
     } else {
       print "ops take " ($2 > 0.3 * gradients && $2 < total ? "most of it" : $2 " of " total)
       print "rates " ($5 > 0 && $6 > 0 ? "are given" : "are missing")
     }
     next
   }
-  { sum += $2 }
-  $1 == "forward+backward" { gradients = $2 }' profile.txt
+  { sum += $2; work += $2 * $4 }
+  $1 == "forward" || $1 == "backward" { gradients += $2 }' profile.txt
 train --after 400u --quiet 2> /dev/null | wc -c

@@ -217,6 +217,7 @@ void report(const LineTranslator::Totals& totals, const char* done, const std::s
 void decode(DecodeOptions& options, Options& declared) {
   options.validate(OptionFiles(declared));
   log::set_quiet(options.quiet);
+  Profile profile(options.profile);  // from here on
   const std::string input = input_name(options.input);
   AtomicFile output(options.output, AtomicFile::Unfinished::kKept);
   std::unique_ptr<TextReader> targets;
@@ -242,7 +243,7 @@ void decode(DecodeOptions& options, Options& declared) {
   const DType compute = int8 ? DType::kBF16 : compute_type(options.precision, backends, false);
   Runtime runtime(threads_or_all(options.threads), compute, int8, backends.front());
   log::info("{}", runtime.text(names_of(backends)));
-  runtime.profile.times_ops = options.profile;
+  runtime.profile = std::move(profile);
   runtime.weights().on_packed = [&](std::span<const float> values) { models.release(values); };
   std::vector<Decoder::FurtherDevice> further;
   for (size_t i = 1; i < backends.size(); ++i) further.push_back({models.load(backends[i]), backends[i]});

@@ -104,6 +104,9 @@ class Graph {
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node_at(int32_t n) const { return nodes_[static_cast<size_t>(n)]; }
   Node& node_at(int32_t n) { return nodes_[static_cast<size_t>(n)]; }
+  // Whether backward() has appended this node, or, of any, has been called.
+  bool of_backward(int32_t n) const { return has_backward() && static_cast<size_t>(n) >= gradients_.size(); }
+  bool has_backward() const { return !gradients_.empty(); }
   const Spec& spec(Value v) const { return node_at(v.node).outputs[static_cast<size_t>(v.output)]; }
   // Makes an op node what `op` computes of `inputs`, earlier values. Its first output must keep its meaning, so that
   // readers need not know; nodes that nobody reads any more are dead.

@@ -34,11 +34,17 @@ std::string_view Profile::enter(std::string_view name) {
   return phases_[before].name;
 }
 
+void Profile::count(std::string_view name, const OpTime& time) {
+  op(name).add(time);
+  phases_[current_].ops.add(time);
+}
+
 void Profile::absorb(Profile& other, double share, std::string_view from) {
   other.update();
   for (const PhaseTime& p : other.phases_) {
     const auto time = std::chrono::duration_cast<Clock::duration>(p.time * share);
     phase(p.name).time += time;
+    phase(p.name).ops.add(p.ops, share);
     phase(from).time -= time;
   }
   for (const auto& [name, time] : other.ops_) op(name).add(time, share);
@@ -54,17 +60,21 @@ std::string Profile::table(int threads, double pool_waiting) {
   const auto seconds = [](const PhaseTime& p) { return std::chrono::duration<double>(p.time).count(); };
   double sum = 1e-9;
   for (const auto& phase : phases_) sum += seconds(phase);
-  std::string text = fmt::format("{:<28} {:>10} {:>7}\n", "phase", "s", "%");
-  for (const auto& phase : phases_)
-    text += fmt::format("{:<28} {:>10.3f} {:>7.2f}\n", phase.name, seconds(phase), 100 * seconds(phase) / sum);
-  text += fmt::format("{:<28} {:>10.3f} {:>7.2f}\n", "total", sum, 100.0);
+  OpTime all;
+  for (const auto& [name, time] : ops_) all.add(time);
+  std::string text = fmt::format("{:<28} {:>10} {:>7} {:>10} {:>10}\n", "phase", "s", "%", "GFLOP/s", "GB/s");
+  const auto add_phase = [&](std::string_view name, double spent, const OpTime& work) {
+    const double giga = 1e-9 / std::max(1e-9, spent);
+    text += fmt::format("{:<28} {:>10.3f} {:>7.2f} {:>10.2f} {:>10.2f}\n", name, spent, 100 * spent / sum,
+                        work.flops * giga, work.bytes * giga);
+  };
+  for (const auto& phase : phases_) add_phase(phase.name, seconds(phase), phase.ops);
+  add_phase("total", sum, all);
   text += fmt::format("waiting: {:.2f}% of the time of {} threads\n\n",
                       100 * (waiting + pool_waiting) / (sum * threads), threads);
 
   std::vector<std::pair<std::string, OpTime>> ops(ops_.begin(), ops_.end());
   std::ranges::sort(ops, std::greater<>(), [](const auto& op) { return op.second.seconds; });
-  OpTime all;
-  for (const auto& [name, time] : ops) all.add(time);
   ops.emplace_back("total", all);
   text += fmt::format("{:<28} {:>10} {:>7} {:>10} {:>10} {:>10} {:>10}\n", "op", "s", "%", "calls", "GFLOP/s", "GB/s",
                       "waiting %");

@@ -30,12 +30,15 @@ class Profile {
   };
   OpTime& op(std::string_view name) { return ops_.try_emplace(std::string(name)).first->second; }
   const std::map<std::string, OpTime>& ops() const { return ops_; }
+  // What one op has taken, for the op and for the phase.
+  void count(std::string_view op, const OpTime& time);
 
   // Takes `share` of another run's times up to now, instead of as much time of the phase `from`.
   void absorb(Profile& other, double share, std::string_view from);
   double seconds(std::string_view phase) const;
 
-  // A table of the phases and one of the ops. pool_waiting: seconds that its `threads` together had nothing to do.
+  // A table of the phases and one of the ops, with the rates of arithmetic and memory: of a phase, what its ops do over
+  // all its time. pool_waiting: seconds that its `threads` together had nothing to do.
   std::string table(int threads, double pool_waiting);
 
  private:
@@ -43,6 +46,7 @@ class Profile {
   struct PhaseTime {
     std::string name;
     Clock::duration time{};
+    OpTime ops = {};  // all of them
   };
 
   PhaseTime& phase(std::string_view name);

@@ -229,6 +229,7 @@ void Runtime::compute(Graph& graph, const Plan& plan, std::span<void* const> inp
 void Runtime::compute_timed(const Graph& graph, const Plan::Step& step, const Launch& launch) {
   const Node& node = graph.node_at(step.node);
   backend_->synchronize();
+  if (graph.has_backward()) profile.enter(graph.of_backward(step.node) ? "backward" : "forward");
   const double start = seconds_now(), waited = pool_.waiting();
   backend_->compute(node.op, launch);
   backend_->synchronize();
@@ -248,13 +249,11 @@ void Runtime::compute_timed(const Graph& graph, const Plan::Step& step, const La
   }
   step.flops = node.op.flops(in);
 
-  Profile::OpTime& time = profile.op(node.op.name());
-  time.seconds += step.seconds;
-  time.waiting += pool_.waiting() - waited;
-  time.flops += step.flops;
-  ++time.calls;
+  Profile::OpTime time{
+      .seconds = step.seconds, .waiting = pool_.waiting() - waited, .flops = step.flops, .bytes = 0, .calls = 1};
   for (const auto& tensor : launch.in) time.bytes += static_cast<double>(tensor.spec.bytes());
   for (const auto& tensor : launch.out) time.bytes += static_cast<double>(tensor.spec.bytes());
+  profile.count(node.op.name(), time);
 }
 
 std::string Runtime::plan_table() const { return last_ == nullptr ? "no plan was run\n" : last_->table(); }
