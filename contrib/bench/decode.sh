@@ -6,14 +6,15 @@
 # (2x1) or one on all (1x2): the faster counts. BATCH=1 hands over a sentence when the one before is translated, and reports
 # median and 99th percentile of a sentence's time. With SHORTLIST=FILE both look for what it names alone. With EXTRA=N
 # translations have at most N tokens more than their sources, in CTranslate2 than the longest. 5 rounds unless given.
-# NMT_BIN: folder of the executables; PYTHON: a python with ctranslate2, sentencepiece and numpy; THREADS: 2, BEAM: 4 unless given.
+# NMT_BIN: folder of the executables; PYTHON: a python with ctranslate2, sentencepiece and numpy; THREADS: 2, BEAM: 4 unless given;
+# PEER_TOKENS: source tokens of a batch of CTranslate2.
 here=$(dirname "$0")
 . "$here/common.sh"
 [ $# -ge 3 ] || usage
 model=$1 source=$2 precision=$3 rounds=${4:-5} beam=${BEAM:-4}
 case $precision in
-  f32) type=float32 ;;
-  bf16 | int8) type=int8 ;;
+  f32) type=float32 peer_tokens=${PEER_TOKENS:-2048} ;;  # of a batch: what is fastest of Multi30k
+  bf16 | int8) type=int8 peer_tokens=${PEER_TOKENS:-512} ;;
   *) fail "the precision is f32, bf16 or int8, not $precision" ;;
 esac
 require_python
@@ -28,10 +29,14 @@ shortlist=(${SHORTLIST:+--shortlist "$SHORTLIST"})
 options+=(${EXTRA:+--max-length-extra "$EXTRA"})
 "$python" "$here/../convert/to_ctranslate2.py" "$model" "$work/folder" "${shortlist[@]}" >&2
 
+allocator=$(tcmalloc)
 measure() {  # nmt or CTranslate2-WORKERSxTHREADS
-  local program=(CTranslate2 --folder "$work/folder" --precision "$type" --threads "${1#*-}")
-  [ "$1" != nmt ] || program=(nmt --nmt-decode "$bin/nmt-decode" --precision "$precision" --threads "1x$threads")
-  "$python" "$here/translate.py" "${program[@]}" --model "$model" --source "$source" --output "$work/$1.out" --beam "$beam" \
+  local program=(nmt --nmt-decode "$bin/nmt-decode" --precision "$precision" --threads "1x$threads") preload=
+  if [ "$1" != nmt ]; then
+    program=(CTranslate2 --folder "$work/folder" --precision "$type" --threads "${1#*-}" --source-tokens "$peer_tokens")
+    preload=$allocator
+  fi
+  LD_PRELOAD=$preload "$python" "$here/translate.py" "${program[@]}" --model "$model" --source "$source" --output "$work/$1.out" --beam "$beam" \
     "${shortlist[@]}" "${options[@]}"
 }
 

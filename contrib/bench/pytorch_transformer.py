@@ -97,7 +97,8 @@ def batches(args, vocab):
     lines = [open(path, encoding="utf-8").read().split("\n") for path in (args.source, args.target)]
     pairs = [tuple([*vocab.encode(line), vocab.eos_id()] for line in pair) for pair in zip(*lines)]
     pairs = [p for p in pairs if min(map(len, p)) > 1 and max(map(len, p)) <= LONGEST]
-    pairs.sort(key=lambda p: (len(p[1]), len(p[0])))
+    # Sources of one target length rise, those of the next fall: little padding where a batch spans both.
+    pairs.sort(key=lambda p: (len(p[1]), len(p[0]) if len(p[1]) % 2 else -len(p[0])))
     groups, tokens = [[]], [0, 0]
     for pair in pairs:  # up to args.words on each side, as nmt-train --mini-batch-words
         if groups[-1] and any(tokens[side] + len(pair[side]) > args.words for side in (0, 1)):

@@ -16,10 +16,9 @@ case $precision in f32 | bf16) ;; *) fail "the precision is f32 or bf16, not $pr
 require_python
 require_files "$source" "$target" "$vocab"
 
-# What makes PyTorch faster on a CPU: tcmalloc, which does not hand large blocks back after each update, and on AMD's
-# processors an MKL that takes them for what they can do: it multiplies float32 by AVX2 there, even where there is AVX-512.
-preload=$({ PATH=$PATH:/sbin ldconfig -p || true; } | awk '/libtcmalloc_minimal.so.4/ && !found { found = $NF } END { print found }')
-[ -n "$preload" ] || echo "train.sh: no tcmalloc (package libtcmalloc-minimal4): PyTorch will be slower than it need be" >&2
+# What makes PyTorch faster on a CPU: tcmalloc, and on AMD's processors an MKL that takes them for what they can do: it
+# multiplies float32 by AVX2 there, even where there is AVX-512. Compiled (--compile) it is slower than as it is.
+preload=$(tcmalloc)
 if [ "$precision" = f32 ] && grep -q AuthenticAMD /proc/cpuinfo; then
   echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | cc -shared -fPIC -x c - -o "$work/mkl.so"
   preload="$preload $work/mkl.so"
