@@ -21,6 +21,7 @@ try --train-sets nowhere --output v
 try --train-sets malformed nowhere --output v --type words  # nothing is read before all are there
 try --train-sets folder --output v
 try --train-sets cut.gz --output v --type words
+try --train-sets text cut.gz --output v --size 20
 try --train-sets blank nothing --output v
 try --train-sets blank --output v --type unigram
 try --train-sets blank --output v --type wordpiece

@@ -39,7 +39,10 @@ class Lines : public sp::SentenceIterator {
     }
   }
   const std::string& value() const override { return line_; }
-  sp::util::Status status() const override { return {}; }
+  // An error: the library is not to learn from what came before it.
+  sp::util::Status status() const override {
+    return error_ ? sp::util::Status(sp::util::StatusCode::kDataLoss, "the text cannot be read") : sp::util::Status();
+  }
 
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
