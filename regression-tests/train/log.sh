@@ -46,9 +46,10 @@ tail -n 1 end.log | cut -c 23-
 cut -d , -f 1,3,6- end.json
 
 # A line that a full disk cut off stays by itself.
-printf '{"cut off' > cut.json
-"$NMT_BIN/nmt-train" $run --after 2u --disp-freq 1u --model cut.safetensors --log-json cut.json 2> /dev/null
+printf '{"cut off' | tee cut.json > cut.log
+"$NMT_BIN/nmt-train" $run --after 2u --disp-freq 1u --model cut.safetensors --log cut.log --log-json cut.json 2> /dev/null
 cut -c 1-16 cut.json | uniq -c | sed 's/^ *//'
+head -n 1 cut.log
 
 # On a terminal there is a bar between the lines, and none with --quiet.
 terminal() { script -qec "$NMT_BIN/nmt-train $run --after 150u --disp-freq 1u --model t.safetensors --restart $*" /dev/null < /dev/null; }

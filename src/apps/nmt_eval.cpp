@@ -131,7 +131,7 @@ void evaluate(const Metric& metric, const EvalOptions& options, const Inspect& i
     for (size_t i = 0; i < scores.size(); ++i)
       text += fmt::format("{}{}{}\n", several ? names[i] : "", several ? ": " : "",
                           options.score_only ? scores[i].number(options.width) : scores[i].text(options.width));
-  fmt::print("{}", text);
+  print("{}", text);
 }
 
 struct BracketOptions {
@@ -190,8 +190,8 @@ void evaluate_brackets(const BracketOptions& options, const EvalOptions& common)
     const auto references = read_references(common);
     const auto& path = common.hypotheses[0];
     const auto lines = read_hypothesis(path, common, references);
-    fmt::print("{}", evalb_report(compare_sentences(path, lines, common.references[0], references[0], parameters),
-                                  parameters.cutoff));
+    print("{}", evalb_report(compare_sentences(path, lines, common.references[0], references[0], parameters),
+                             parameters.cutoff));
     return;
   }
   evaluate(Brackets(parameters), common,

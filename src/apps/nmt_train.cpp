@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "config/app.h"
 #include "train/dry_run.h"
 #include "train/tasks.h"
@@ -26,7 +27,7 @@ int main(int argc, char** argv) {
   app.footer(footer);
   app.run([&] {
     if (options.list_devices) {
-      fmt::print("{}", nmt::device_list());
+      nmt::print("{}", nmt::device_list());
       return;
     }
     nmt::advise_on_memory("smaller --mini-batch-words with a larger --optimizer-delay need less", [&] {

@@ -1,5 +1,6 @@
 #include "base/files.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -22,7 +23,11 @@ namespace nmt {
 
 std::string read_file(const std::string& path, int64_t max_bytes) {
   std::error_code failed;
-  require(!std::filesystem::is_directory(path, failed), "cannot read {}: it is a folder", path);
+  const auto type = std::filesystem::status(path, failed).type();
+  require(type != std::filesystem::file_type::directory, "cannot read {}: it is a folder", path);
+  // A pipe without a writer would never be open.
+  require(type == std::filesystem::file_type::regular || !std::filesystem::exists(path, failed),
+          "cannot read {}: not a regular file", path);
   std::ifstream file(path, std::ios::binary);
   require(file.good(), "cannot read {}: {}", path, std::strerror(errno));
   file.seekg(0, std::ios::end);
@@ -76,6 +81,8 @@ int named_descriptor(const std::string& path) {
     if (path.starts_with(folder)) return parse_number<int>(path.substr(folder.size())).value_or(-1);
   return -1;
 }
+
+constexpr std::string_view kTemporary = ".tmp.", kUnfinished = ".part.";
 
 constexpr std::string_view kPart = " has the lines that were written before";
 
@@ -161,7 +168,7 @@ AtomicFile::AtomicFile(std::string path, Unfinished unfinished) : path_(std::mov
   };
   // Its name may be there: of a program that had this number and was killed, or has it in another container.
   const std::string name =
-      fmt::format("{}.{}.{}", target_, unfinished_ == Unfinished::kKept ? "part" : "tmp", ::getpid());
+      fmt::format("{}{}{}", target_, unfinished_ == Unfinished::kKept ? kUnfinished : kTemporary, ::getpid());
   bool done = create(name);
   for (int i = 1; !done && i < 1000; ++i) done = create(fmt::format("{}.{}", name, i));
   require(descriptor_ >= 0, "cannot write {}: {}", path_, std::strerror(errno));
@@ -224,6 +231,22 @@ void AtomicFile::commit() {
   }
 }
 
+std::optional<Temporary> temporary(std::string_view name) {
+  const size_t end = name.rfind(kTemporary);
+  if (end == name.npos) return std::nullopt;
+  const std::string_view numbers = name.substr(end + kTemporary.size());
+  const size_t dot = std::min(numbers.find('.'), numbers.size());
+  const auto owner = parse_number<int>(numbers.substr(0, dot));
+  const bool is_one = owner && *owner > 0 && (dot == numbers.size() || parse_number<int>(numbers.substr(dot + 1)));
+  return is_one ? std::optional(Temporary{name.substr(0, end), *owner}) : std::nullopt;
+}
+
+void write_output(std::string_view text) {
+  AtomicFile output("-");
+  output.write(text);
+  output.commit();
+}
+
 bool is_standard_output(const std::string& path) { return named_descriptor(path) == STDOUT_FILENO; }
 bool is_standard_input(const std::string& path) { return path == "-" || named_descriptor(path) == STDIN_FILENO; }
 
@@ -239,6 +262,13 @@ bool is_no_regular_file(const std::string& path) {
 }
 
 }  // namespace
+
+bool ends_within_a_line(const std::string& path) {
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(path, failed)) return false;
+  std::ifstream file(path, std::ios::binary);
+  return file.seekg(-1, std::ios::end) && file.get() != '\n';
+}
 
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code failed;

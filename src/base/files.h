@@ -3,8 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
 
 namespace nmt {
 
@@ -46,9 +50,23 @@ class AtomicFile {
   int64_t written_ = 0;  // bytes, whole
 };
 
+// To standard output, at once; Error where that fails.
+void write_output(std::string_view text);
+template <class... Args>
+void print(fmt::format_string<Args...> format, Args&&... args) {
+  write_output(fmt::format(format, std::forward<Args>(args)...));
+}
+
 // Removes what AtomicFiles have not committed, which a program that a signal ends would leave behind, or names the
 // parts that they keep. For handlers.
 void leave_no_temporaries() noexcept;
+
+// Of an AtomicFile's name before it is committed: the file that it was to become, and the process. None of other names.
+struct Temporary {
+  std::string_view file;
+  int owner;
+};
+std::optional<Temporary> temporary(std::string_view name);
 
 // What messages call a path that is read, or written.
 std::string input_name(const std::string& path);
@@ -57,6 +75,9 @@ std::string output_name(const std::string& path);
 // Whether a path is that of a standard stream: "-", /dev/stdin, /proc/self/fd/1 ...
 bool is_standard_input(const std::string& path);
 bool is_standard_output(const std::string& path);
+
+// Whether a file's last line lacks its end, as where a disk was full. Devices and pipes have no last line.
+bool ends_within_a_line(const std::string& path);
 
 // Whether both paths lead to one file.
 bool same_file(const std::string& a, const std::string& b);

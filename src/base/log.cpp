@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/progress.h"
 #include "base/utf8.h"
 
@@ -51,6 +53,7 @@ void copy_to_file(const std::string& path) try {
   std::error_code failed;
   require(folder.empty() || std::filesystem::exists(folder, failed), "cannot write the log file {}: no such folder",
           path);
+  if (ends_within_a_line(path)) std::ofstream(path, std::ios::app) << '\n';  // that line takes no other with it
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
   sink->set_pattern(kPattern);
   logger().sinks().push_back(std::move(sink));

@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "base/version.h"
@@ -125,7 +126,7 @@ class CommandLine {
     if (app_.prepare_) app_.prepare_();
     if (dump_) {
       app_.options_.require_lines();
-      fmt::print("{}", app_.options_.dump());
+      print("{}", app_.options_.dump());
       return;
     }
     for (auto& option : app_.options_.all())
@@ -213,7 +214,6 @@ int App::main(int argc, char** argv) {
       }
       line.run();
     });
-    if (std::fflush(stdout) != 0) fail("cannot write standard output");
     return 0;
   } catch (const CLI::Success& help) {
     const int code = cli.exit(help);

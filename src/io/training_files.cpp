@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/parse_number.h"
 #include "io/safetensors.h"
 
@@ -199,16 +200,11 @@ std::vector<std::string> TrainingFiles::remove_later(int64_t updates, int64_t ep
 }
 
 void TrainingFiles::remove_leftovers() const {
-  constexpr std::string_view kTemporary = ".tmp.";
   for_each_file([&](const fs::path& path, std::string_view rest) {
-    const size_t end = rest.rfind(kTemporary);
-    if (end == rest.npos || !is_own(rest.substr(0, end))) return;
-    const std::string_view numbers = rest.substr(end + kTemporary.size());
-    const size_t dot = std::min(numbers.find('.'), numbers.size());
-    const auto pid = parse_number<pid_t>(numbers.substr(0, dot));
-    if (!pid || *pid <= 0 || (dot < numbers.size() && !parse_number<int>(numbers.substr(dot + 1)))) return;
+    const auto left = temporary(rest);
+    if (!left || !is_own(left->file)) return;
     std::error_code ignored;
-    if (*pid == ::getpid() || (::kill(*pid, 0) != 0 && errno == ESRCH)) fs::remove(path, ignored);
+    if (left->owner == ::getpid() || (::kill(left->owner, 0) != 0 && errno == ESRCH)) fs::remove(path, ignored);
   });
 }
 

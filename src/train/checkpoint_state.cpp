@@ -42,6 +42,8 @@ void visit(State& s, Visit&& field) {
   field("skipped-in-row", s.skipped_in_row);
   field("loss-scaling", s.loss_scale.value, s.loss_scale.updates);
   field("due", s.validation_due, s.save_due);
+  field("validated", s.validated);
+  field("looked", s.looked);
   field("best", s.best);
   field("measured-on", s.measured_on);
   field("stalled", s.stalled);
@@ -78,7 +80,8 @@ void read_value(const nlohmann::json& json, T& value) {
 // Throws nlohmann::json::exception or UserError for what to_json did not write.
 TrainingState from_json(const nlohmann::json& json) {
   // May be missing, as earlier versions did not write them.
-  constexpr std::string_view kLater[] = {"loss-scaling", "measured-on", "depth-scaling", "due", "cost-tokens"};
+  constexpr std::string_view kLater[] = {"loss-scaling", "measured-on", "depth-scaling", "due",
+                                         "validated",    "looked",      "cost-tokens"};
   TrainingState state;
   visit(state, [&](const char* name, auto&... values) {
     if (std::ranges::count(kLater, name) > 0 && !json.contains(name)) return;
@@ -88,6 +91,8 @@ TrainingState from_json(const nlohmann::json& json) {
   });
   if (!json.contains("cost-tokens"))
     for (TrainingSums* sums : {&state.shown, &state.epoch}) sums->cost_tokens = sums->tokens;
+  if (!json.contains("validated")) state.validated = state.progress.updates;
+  if (!json.contains("looked")) state.looked = state.progress.seconds;
   return state;
 }
 
@@ -152,7 +157,8 @@ TrainingState read_checkpoint(const std::string& path, Model& model, Moments& mo
     state = from_json(json);
     const auto& p = state.progress;
     sound = std::min({p.updates, p.epochs, p.sentences, p.tokens, state.skipped}) >= 0 && p.seconds >= 0 &&
-            state.skipped <= p.updates && state.loss_scale.value > 0 &&
+            state.skipped <= p.updates && state.validated <= p.updates && state.looked >= 0 &&
+            state.looked <= p.seconds && state.loss_scale.value > 0 &&
             state.position.epoch <= static_cast<uint64_t>(p.epochs) + 1 &&
             std::max(state.position.window, state.position.batch) < uint64_t{kMost};
   } catch (const nlohmann::json::exception&) {

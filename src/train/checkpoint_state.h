@@ -44,6 +44,8 @@ struct TrainingState {
   int64_t skipped = 0, skipped_in_row = 0;
   LossScale loss_scale;
   bool validation_due = false, save_due = false;  // before the next update; when an update is sound
+  int64_t validated = -1;                         // progress.updates of the last validation
+  double looked = 0;                              // progress.seconds when it was last asked what is due
   std::map<std::string, double> best;             // by metric
   std::map<std::string, uint64_t> measured_on;    // by metric: fingerprint of what it is measured on
   std::map<std::string, int64_t> stalled;         // validations since the best one, by metric

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "train/amount.h"
@@ -113,18 +114,18 @@ double tokens_per_second(Replicas& replicas, const Batch& batch, const TrainOpti
 
 void print_cost(const TrainOptions& options, const EpochCount& epoch, double rate, double tokens_until_end) {
   const double per_token = epoch.flops / static_cast<double>(epoch.tokens);
-  fmt::print("cost: {:.3e} FLOP a target token, {:.3e} an update, {:.3e} an epoch; here {:.2f} TFLOP/s\n", per_token,
-             epoch.flops / static_cast<double>(epoch.updates), epoch.flops, per_token * rate * 1e-12);
+  print("cost: {:.3e} FLOP a target token, {:.3e} an update, {:.3e} an epoch; here {:.2f} TFLOP/s\n", per_token,
+        epoch.flops / static_cast<double>(epoch.updates), epoch.flops, per_token * rate * 1e-12);
   if (tokens_until_end < 0) return;
   const double cost = per_token * tokens_until_end;
-  fmt::print("cost to --after {}: {:.2e} FLOP, counted op by op\n", options.after, cost);
+  print("cost to --after {}: {:.2e} FLOP, counted op by op\n", options.after, cost);
   if (epoch.updates < kFewUpdates)
     log::warn("the text makes only {} updates, of which the last is not full: a longer one costs more an update",
               epoch.updates);
   const auto task = std::ranges::find(tasks(), options.task, &Task::name);
   if (task == tasks().end() || task->paper_hours == 0) return;
   const double estimate = task->paper_hours * 3600 * kPaperDevices * kPaperRate;
-  fmt::print(
+  print(
       "the paper's estimate: {:.2e} FLOP, {:g} hours x {} devices x {:g} TFLOP/s sustained: what they could have "
       "computed in that time, of which the count is {:.0f}%\n",
       estimate, task->paper_hours, kPaperDevices, kPaperRate * 1e-12, 100 * cost / estimate);
@@ -146,20 +147,20 @@ void dry_run(const TrainOptions& given) {
   const int64_t heap = allocated(), n = setup.model->parameters.size();
   setup.reserve();
   const double rate = tokens_per_second(replicas, epoch.largest, options);
-  fmt::print("parameters: {}\n", with_commas(n));
-  fmt::print(
+  print("parameters: {}\n", with_commas(n));
+  print(
       "memory: parameters, gradients and optimizer {:.1f} MB, packed matrices {:.1f} MB, workspace {:.1f} MB, "
       "scratch of threads and graph {:.1f} MB\n",
       megabytes(n * (setup.moments->smoothed.empty() ? 16 : 20)), megabytes(runtime.packed_bytes()),
       megabytes(runtime.arena_bytes()), megabytes(scratch_since(heap, runtime)));
-  if (!replicas.on_host()) fmt::print("memory of a device: {:.1f} MB for tensors\n", megabytes(replicas.peak()));
-  fmt::print("largest batch: {} pairs, {} source and {} target tokens\n", epoch.largest.sentences(),
-             epoch.largest.source_words(), epoch.largest.target_words());
-  fmt::print("epoch: {} updates, {} target tokens\n", with_commas(epoch.updates), with_commas(epoch.tokens));
+  if (!replicas.on_host()) print("memory of a device: {:.1f} MB for tensors\n", megabytes(replicas.peak()));
+  print("largest batch: {} pairs, {} source and {} target tokens\n", epoch.largest.sentences(),
+        epoch.largest.source_words(), epoch.largest.target_words());
+  print("epoch: {} updates, {} target tokens\n", with_commas(epoch.updates), with_commas(epoch.tokens));
   const double until_end = tokens_until_end(Amount::parse_list("after", options.after), epoch, rate);
-  fmt::print("speed: {:.0f} target tokens/s, {} an epoch\n", rate,
-             hours_minutes_seconds(static_cast<double>(epoch.tokens) / rate));
-  if (until_end >= 0) fmt::print("time to --after {}: {}\n", options.after, hours_minutes_seconds(until_end / rate));
+  print("speed: {:.0f} target tokens/s, {} an epoch\n", rate,
+        hours_minutes_seconds(static_cast<double>(epoch.tokens) / rate));
+  if (until_end >= 0) print("time to --after {}: {}\n", options.after, hours_minutes_seconds(until_end / rate));
   if (options.cost) print_cost(options, epoch, rate, until_end);
 }
 
@@ -187,8 +188,8 @@ void dump_plan(const TrainOptions& given) {
   setup.replicas->accumulate(batches, tokens, 0, scale.value);
   const Memory after = memory();
   const int64_t planned = runtime.arena_bytes() + runtime.packed_bytes(), rest = scratch_since(heap, runtime);
-  fmt::print("{}", runtime.plan_table());
-  fmt::print(
+  print("{}", runtime.plan_table());
+  print(
       "arena {:.1f} MB, packed matrices {:.1f} MB, scratch of threads and graph {:.1f} MB, together {:.1f} MB; peak "
       "memory rose by {:.1f} MB, and {:.1f} MB of code was loaded\n",
       megabytes(runtime.arena_bytes()), megabytes(runtime.packed_bytes()), megabytes(rest), megabytes(planned + rest),

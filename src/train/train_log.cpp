@@ -5,11 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 
@@ -26,14 +25,6 @@ nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
-// Of a file; devices and pipes have no end.
-bool ends_within_a_line(const std::string& path) {
-  std::error_code failed;
-  if (!std::filesystem::is_regular_file(path, failed)) return false;
-  std::ifstream file(path, std::ios::binary);
-  return file.seekg(-1, std::ios::end) && file.get() != '\n';
-}
-
 }  // namespace
 
 std::string with_commas(int64_t value) {
@@ -47,7 +38,7 @@ TrainLog::TrainLog(std::string path, bool quiet) : json_path_(std::move(path)), 
   if (json_path_.empty()) return;
   json_ = std::fopen(json_path_.c_str(), "a");
   require(json_ != nullptr, "--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
-  if (ends_within_a_line(json_path_)) std::fputc('\n', json_);  // a full disk cut it off: it takes no other with it
+  if (ends_within_a_line(json_path_)) std::fputc('\n', json_);  // it takes no other with it
 }
 
 TrainLog::~TrainLog() {

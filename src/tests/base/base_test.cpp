@@ -173,6 +173,9 @@ TEST_CASE("an atomic file appears whole or not at all") {
   CHECK_THROWS_AS(AtomicFile(folder / "no/such/folder"), UserError);
   CHECK_THROWS_AS(read_file(path, 13), UserError);
   CHECK(read_file(path, 14) == "second, longer");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);  // that nobody writes to
+  CHECK(complaint_of([&] { read_file(folder / "pipe"); }) ==
+        fmt::format("cannot read {}: not a regular file", folder / "pipe"));
 }
 
 TEST_CASE("a file that is replaced keeps who may read it") {

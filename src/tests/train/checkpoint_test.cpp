@@ -54,6 +54,8 @@ TrainingState some_state() {
   s.skipped_in_row = 1;
   s.loss_scale = {.value = 4096, .updates = 11};
   s.validation_due = s.save_due = true;
+  s.validated = 16;
+  s.looked = 0.05;
   s.measured_on = {{"bleu", UINT64_MAX - 2}};
   s.best = {{"bleu", 12.5}, {"perplexity", 1e-300}};
   s.stalled = {{"bleu", 3}};
@@ -217,11 +219,15 @@ TEST_CASE("a checkpoint whose state cannot be is refused") {
     check_state(false, changed([&](auto& s) { s.epoch.cost_tokens = none; }));
     check_state(false, changed([&](auto& s) { s.epoch.counts.padding = none; }));
     check_state(false, changed([&](auto& s) { s.skipped_in_row = none; }));
+    check_state(false, changed([&](auto& s) { s.validated = none; }));
     check_state(false, changed([&](auto& s) { s.stalled["bleu"] = none; }));
     check_state(false, changed([&](auto& s) { s.loss_scale.updates = none; }));
   }
   check_state(false, changed([](auto& s) { s.progress.epochs = -1; }));
   check_state(false, changed([](auto& s) { s.progress.seconds = -1; }));
+  check_state(false, changed([](auto& s) { s.looked = -1; }));
+  check_state(false, changed([](auto& s) { s.looked = s.progress.seconds + 1; }));
+  check_state(false, changed([](auto& s) { s.validated = s.progress.updates + 1; }));
   check_state(false, changed([](auto& s) { s.skipped = -1; }));
   check_state(false, changed([](auto& s) { s.skipped = s.progress.updates + 1; }));
   check_state(false, changed([](auto& s) { s.loss_scale.value = 0; }));
@@ -266,12 +272,14 @@ TEST_CASE("a state that an earlier version has written is read, and one of a lat
   };
   CHECK(error_with(state).empty());
   nlohmann::json earlier = state, later = state, less = state;
-  earlier.erase("cost-tokens");
+  for (const char* name : {"cost-tokens", "validated", "looked"}) earlier.erase(name);
   earlier["validation"] = 1;
   CHECK(error_with(earlier).empty());
   const TrainingState read = read_checkpoint(path, *model, moments);
   CHECK(read.shown.cost_tokens == read.shown.tokens);
   CHECK(read.epoch.cost_tokens == read.epoch.tokens);
+  CHECK(read.validated == read.progress.updates);
+  CHECK(read.looked == read.progress.seconds);
   later["plateau"] = 3;
   less.erase("epoch-ended");
   CHECK(error_with(later) == path + ": this version of nmt does not know the state 'plateau' of its training");

@@ -270,7 +270,7 @@ TEST_CASE("a run that goes on is the run that never stopped, from any update") {
     CHECK(folder.further(o, "11u") == whole);
     auto parts = folder.state();
     for (auto* json : {&state, &parts}) {
-      json->erase("seconds");
+      for (const char* clock : {"seconds", "looked"}) json->erase(clock);
       for (const char* sums : {"shown", "epoch"}) json->at(sums)[1] = json->at(sums)[2] = 0;  // seconds, too
     }
     CHECK(parts == state);
@@ -504,6 +504,38 @@ TEST_CASE("the last update is validated whatever is due, on whole lines") {
   folder.fresh(o, "5u");
   CHECK(std::filesystem::exists(folder / "m.best-bleu.safetensors"));
   CHECK(read_file(o.log_file).find(" is cut ") == std::string::npos);
+}
+
+TEST_CASE("an end that the options bring, not an update, is validated, once") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  folder.fresh(o, "5u");
+  o.valid_sets = o.data.train_sets;
+  o.valid_freq = "0";
+  o.log_json = folder / "log.json";
+  for (int run = 0; run < 2; ++run) folder.further(o, "4u");
+  const auto validations = logged(o.log_json, "validation");
+  REQUIRE(validations.size() == 1);
+  CHECK(validations[0].at("update") == 5);
+  CHECK(std::filesystem::exists(folder / "m.best-cross-entropy.safetensors"));
+}
+
+TEST_CASE("what fell due by the clock while the last update of a run ended comes after the next one") {
+  const TrainingFolder folder;
+  TrainOptions o = folder.options();
+  folder.fresh(o, "5u");
+  const bool asked = GENERATE(false, true);
+  folder.change([&](nlohmann::json& state, Tensors&) {
+    state["seconds"] = 1000.5;
+    state["looked"] = asked ? 1000.5 : 999.5;
+  });
+  o.valid_sets = o.data.train_sets;
+  o.valid_freq = "1000s";
+  o.log_json = folder / "log.json";
+  folder.further(o, "8u");
+  std::vector<int64_t> updates;
+  for (const auto& json : logged(o.log_json, "validation")) updates.push_back(json.at("update"));
+  CHECK(updates == (asked ? std::vector<int64_t>{8} : std::vector<int64_t>{6, 8}));
 }
 
 TEST_CASE("a new best model is saved with the checkpoint that knows of it") {
