@@ -52,7 +52,7 @@ for threads in 1 2; do
       }
       table != "" { sum += $2; if ($1 == "encoder" || $1 == "decoder") model += $2 }
       END {
-        print name ": sums" right ", wall time " (phases <= wall && phases > 0.97 * wall - 0.05 ? "right" : phases " of " wall) \
+        print name ": sums" right ", wall time " (phases <= wall && phases > 0.5 * wall && phases > 0.97 * wall - 0.15 ? "right" : phases " of " wall) \
           ", ops " (ops <= model + 0.01 && ops > 0.2 * model ? "right" : ops " of " model)
       }' profile
   done

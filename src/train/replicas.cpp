@@ -113,6 +113,7 @@ void Replicas::reserve(const Batch& largest_part) {
     if (replica.others != nullptr) replica.others->reserve(share_, sent());
   });
   if (on_host()) return;
+  const PhaseScope phase(first().profile, "start");
   Batch small;  // a pair for each
   for (size_t rank = 0; rank < replicas_.size(); ++rank) {
     small.source.push_back(model_.transformer.config().source_eos);
@@ -149,6 +150,7 @@ void Replicas::accumulate(const std::vector<Batch>& batches, int64_t tokens, int
       if (b.sentences() == 0) continue;
       Runtime& runtime = replica.runtime;
       runtime.step = static_cast<uint32_t>((step + static_cast<int64_t>(i)) * n + place);
+      runtime.profile.enter("forward");  // of what is timed op by op the runtime says where it turns
       const PairInput input = pair_input(b);
       Graph graph(runtime, fusion_rules());
       const Expr mean = loss(replica, graph, input, &weight);

@@ -99,11 +99,12 @@ void Trainer::forget_other_validations(const std::string& checkpoint) {
     if (on != state_.measured_on.end() && on->second == setup_.validator->fingerprint(metric)) continue;
     if (state_.best.erase(metric) + state_.stalled.erase(metric) > 0) names += (names.empty() ? "" : ", ") + metric;
   }
-  if (!names.empty())
-    log_.event(
-        state_.progress, "warning",
-        fmt::format("{} was validated on another text or with another search: which model is best by {} is found anew",
-                    checkpoint, names));
+  if (names.empty()) return;
+  state_.validated = -1;
+  log_.event(
+      state_.progress, "warning",
+      fmt::format("{} was validated on another text or with another search: which model is best by {} is found anew",
+                  checkpoint, names));
 }
 
 void Trainer::begin() {
@@ -290,6 +291,7 @@ bool Trainer::validate() {
   try {
     measured = setup_.validator->measure(replicas_.first(), model_, state_.progress.updates, stop);
     state_.validation_due = false;
+    state_.validated = state_.progress.updates;
   } catch (const Stopped&) {
   }
   exchange_with_smoothed();
@@ -400,7 +402,7 @@ void Trainer::run() try {
     if (!training && dynamic_cast<const UserError*>(&error)) throw;  // of the options; while training, nothing is
     fail("{}; {}", error.what(), last_checkpoint());
   }
-  if (options_.profile) fmt::print("{}", replicas_.first().profile_table());
+  if (options_.profile) print("{}", replicas_.first().profile_table());
 } catch (const std::exception& error) {
   log_.error(state_.progress, error.what());
   throw;
@@ -431,18 +433,21 @@ bool Trainer::do_what_is_due(bool saves, bool ends) {
   log_.event(state_.progress, "stop",
              fmt::format("stopped by signal {} at update {}; run again{} to go on", stop_signal.load(),
                          state_.progress.updates, options_.restart ? " without --restart" : ""));
-  if (options_.profile) fmt::print("{}", replicas_.first().profile_table());
+  if (options_.profile) print("{}", replicas_.first().profile_table());
   throw Exit{128 + stop_signal};
 }
 
 void Trainer::train() {
   Profile& profile = replicas_.first().profile;
   TrainingProgress looked = state_.progress;  // when it was last asked what is due
+  looked.seconds = state_.looked;
   sound_ = !state_.save_due;
   bool ends = reached_end() || stalled();
   if (ends && !std::filesystem::exists(options_.model_path)) save(false);
-  state_.validation_due = state_.validation_due && setup_.validator != nullptr;
-  if (state_.validation_due) ends = do_what_is_due(false, ends);  // a signal has put it off
+  // Put off by a signal; or this end is one that the options, not an update, have brought.
+  const bool unseen = reached_end() && state_.validated != state_.progress.updates;
+  state_.validation_due = setup_.validator != nullptr && (state_.validation_due || unseen);
+  if (state_.validation_due) ends = do_what_is_due(false, ends);
   while (!ends) {
     if (replicas_.first().arena_bytes() < workspace_) setup_.reserve();  // a validation gave it back (see Validator)
     double since = seconds_now();
@@ -454,13 +459,13 @@ void Trainer::train() {
     Step step;
     profile.enter("data");
     const auto batches = next_batches(step);
-    profile.enter("forward");  // with --profile the graph says where it turns
     accumulate(batches, step);
     profile.enter("update");
     count(step);
     clock();
     // All by one clock, so that no time spent below is seen by one and missed by another.
     const TrainingProgress before = std::exchange(looked, p);
+    state_.looked = p.seconds;
     ends = reached_end();
     const bool shows = display_every_.crossed(before, p) || p.updates == 1;
     state_.validation_due = setup_.validator != nullptr && (valid_every_.crossed(before, p) || ends);
