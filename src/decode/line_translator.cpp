@@ -31,7 +31,7 @@ std::vector<Translation> nothing() { return {{"", 0, 0}}; }
 // On the host, more sentences hardly make matrix products faster, and their caches take more memory. A device wants to
 // be filled (other numbers were not tried there). project_top_k.cpp cuts its work for the hypotheses of kHost.
 struct Usual {
-  int sentences, hypotheses, words, lines;
+  int sentences, hypotheses, tokens, lines;
 };
 constexpr Usual kHost{96, 256, 2000, 1000}, kDevice{1024, 4096, 40000, 10000};
 
@@ -54,11 +54,11 @@ void LineLimits::declare(Options& o) {
                     "hypotheses, {} at most, on GPUs {}, {} at most",
                     kHost.hypotheses, kHost.sentences, kDevice.hypotheses, kDevice.sentences))
       .range(0, 1e6);
-  o.add("mini-batch-words", words,
+  o.add("mini-batch-words", tokens,
         usual(
             "Source tokens that each thread, or GPU, translates together, or tokens of either side scored together, at "
             "most (a longer line is alone)",
-            &Usual::words))
+            &Usual::tokens))
       .range(0, 1e9);
   o.add(
        "maxi-batch", lines,
@@ -72,7 +72,7 @@ int LineLimits::lines_ahead(bool on_host) const { return lines > 0 ? lines : (on
 SearchLimits LineLimits::at_a_time(bool on_host, int beam) const {
   const Usual& usual = on_host ? kHost : kDevice;
   return {.sentences = sentences > 0 ? sentences : std::clamp(usual.hypotheses / beam, 1, usual.sentences),
-          .tokens = words > 0 ? words : usual.words,
+          .tokens = tokens > 0 ? tokens : usual.tokens,
           .apart = apart};
 }
 
@@ -89,7 +89,7 @@ LineTranslator::LineTranslator(Decoder& decoder, const Vocab& source, const Voca
 LineLimits LineTranslator::limits() const {
   LineLimits limits = given_;
   limits.sentences = limits_.sentences;
-  limits.words = static_cast<int>(limits_.tokens);
+  limits.tokens = static_cast<int>(limits_.tokens);
   limits.apart = limits_.apart;
   return limits;
 }

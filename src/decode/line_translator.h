@@ -13,10 +13,10 @@ namespace nmt {
 
 // How much is worked on together, as SearchLimits, and how much of a line.
 struct LineLimits {
-  int sentences = 0, words = 0;  // words: source tokens; 0 of these: what is usual
-  int lines = 0;                 // read ahead and sorted by length
-  bool apart = true;             // as SearchLimits
-  int max_length = 1000;         // tokens of a line, or of a given translation; the rest is cut off, with a warning
+  int sentences = 0, tokens = 0;  // tokens: of sources; 0 of these: what is usual
+  int lines = 0;                  // read ahead and sorted by length
+  bool apart = true;              // as SearchLimits
+  int max_length = 1000;          // tokens of a line, or of a given translation; the rest is cut off, with a warning
 
   void declare(Options& options);
   // What suits the host, or a device, stands in for zeros.
@@ -33,7 +33,7 @@ struct Translation {
 // Lines of text in, translations out, in the order of the lines. Lines are sorted by length, so that those worked on
 // together end at about the same time. Where memory does not suffice for as many, fewer are, with a warning. A line
 // without text has the empty translation, log P 0. A decoder of trees gives their tokens (linear_tree.h): over a line's
-// words as split_words has them, at most as many as a line has tokens.
+// words as split_words has them, --max-length of them at most.
 class LineTranslator {
  public:
   // `input` names the text in warnings. Decoder and vocabularies live as long as the translator.

@@ -14,7 +14,8 @@ namespace nmt {
 // removing it leaves the mapping intact; nobody may write to it in place or shorten it.
 class MappedFile {
  public:
-  explicit MappedFile(const std::string& path);  // throws UserError where the file cannot be read
+  // Throws UserError where the file cannot be read, OutOfMemory or Error where it cannot be mapped.
+  explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
   MappedFile& operator=(MappedFile&& other) noexcept;

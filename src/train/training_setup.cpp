@@ -13,30 +13,30 @@ namespace {
 
 // Those that the options name, else the model's that the training begins with. Both are the same: a checkpoint's are
 // compared where it is read.
-Vocabularies find_vocabularies(const TrainOptions& options, const Model* pretrained, bool is_checkpoint) {
-  if (pretrained != nullptr && options.vocabs.empty()) return own_vocabularies(*pretrained, options.pretrained_model);
+Vocabularies find_vocabularies(const TrainOptions& options, const Model* pretrained, const std::string& begun_with,
+                               bool is_checkpoint) {
+  if (pretrained != nullptr && options.vocabs.empty()) return own_vocabularies(*pretrained, begun_with);
   require(!options.vocabs.empty(), "--vocabs is missing (see --help)");
   const Vocabularies given = read_vocabularies(options.vocabs);
   if (pretrained != nullptr && !is_checkpoint) {
-    const Vocabularies own = own_vocabularies(*pretrained, options.pretrained_model);
+    const Vocabularies own = own_vocabularies(*pretrained, begun_with);
     require(given.source->bytes() == own.source->bytes() && given.target->bytes() == own.target->bytes(),
-            "--pretrained-model {} has another vocabulary than --vocabs: leave that out", options.pretrained_model);
+            "--pretrained-model {} has another vocabulary than --vocabs: leave that out", begun_with);
   }
   return given;
 }
 
 }  // namespace
 
-TrainingSetup::TrainingSetup(const TrainOptions& given) : options(given) {
-  options.pretrained_model = given.begun_with();
-  const bool is_checkpoint = options.pretrained_model != given.pretrained_model;
+TrainingSetup::TrainingSetup(const TrainOptions& given) : options(given), begun_with(given.begun_with()) {
+  const bool is_checkpoint = begun_with != options.pretrained_model;
   advise_on_memory(Replicas::kAdvice, [&] {
     if (is_checkpoint)
-      pretrained = advise_on_checkpoint([&] { return Model::described(ModelFile::open(options.pretrained_model)); });
-    else if (!options.pretrained_model.empty())
-      pretrained = Model::load(options.pretrained_model);
+      pretrained = advise_on_checkpoint([&] { return Model::described(ModelFile::open(begun_with)); });
+    else if (!begun_with.empty())
+      pretrained = Model::load(begun_with);
   });
-  vocabularies = find_vocabularies(options, pretrained.get(), is_checkpoint);
+  vocabularies = find_vocabularies(options, pretrained.get(), begun_with, is_checkpoint);
   const Vocabularies& v = vocabularies;
   ModelConfig& config = options.model;
   config.source_vocabulary = v.source->size();
@@ -53,8 +53,8 @@ TrainingSetup::TrainingSetup(const TrainOptions& given) : options(given) {
   const std::string difference =
       pretrained == nullptr || is_checkpoint ? "" : pretrained->transformer.config().difference(config);
   require(difference.empty(),
-          "--pretrained-model {} has another architecture than the options name: its {}; leave them out",
-          options.pretrained_model, difference);
+          "--pretrained-model {} has another architecture than the options name: its {}; leave them out", begun_with,
+          difference);
   advise_on_memory(Replicas::kAdvice, [&] {
     model = std::make_unique<Model>(config);
     model->source_vocabulary = v.source->bytes();
@@ -89,10 +89,10 @@ void TrainingSetup::load_data() {
 void TrainingSetup::initialise() {
   if (pretrained != nullptr) {
     const std::span<const float> values = pretrained->parameters.values();
-    require(std::ssize(values) == model->parameters.size(), "{} is gone", options.pretrained_model);  // a checkpoint
+    require(std::ssize(values) == model->parameters.size(), "{} is gone", begun_with);  // a checkpoint
     std::ranges::copy(values, model->parameters.values().begin());
     pretrained->require_unchanged();
-    log::info("the parameters begin as those of {}", options.pretrained_model);
+    log::info("the parameters begin as those of {}", begun_with);
   } else {
     model->transformer.initialise(model->parameters, options.seed, options.depth_scaling);
   }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "decode/models.h"
@@ -37,7 +38,8 @@ struct TrainingSetup {
   void report() const;
 
   TrainOptions options;
-  std::unique_ptr<Model> pretrained;  // to begin with; null for none
+  std::string begun_with;             // a checkpoint or --pretrained-model; empty: nothing
+  std::unique_ptr<Model> pretrained;  // the model of that file; null for none
   Vocabularies vocabularies;
   std::optional<TreeGrammar> trees;  // of a parser
   std::unique_ptr<Model> model;

@@ -27,7 +27,7 @@ void advised(const std::function<void()>& body) { advise_on_memory("a smaller --
 Validator::Validator(const TrainOptions& options, std::shared_ptr<const Vocab> source,
                      std::shared_ptr<const Vocab> target, const TreeGrammar* trees)
     : options_(options), source_(std::move(source)), target_(std::move(target)), trees_(trees) {
-  limits_.words = static_cast<int>(options_.valid_batch_words);
+  limits_.tokens = static_cast<int>(options_.valid_batch_words);
   limits_.max_length = std::numeric_limits<int>::max();  // cross-entropy is of whole lines, too
   const BatchLimits limits{INT32_MAX, options_.valid_batch_words, options_.valid_batch_words};
   if (options_.trains() && !options_.valid_output.empty())

@@ -58,7 +58,7 @@ TEST_CASE("every line has its translation, in order, whatever the batches") {
   for (const auto& line : lines) alone.push_back(f.translate(std::span(&line, 1), {})[0]);
   CHECK(std::set<std::string>(alone.begin(), alone.end()).size() > 10);
   for (const int sentences : {0, 1, 8, 64}) CHECK(f.translate(lines, {.sentences = sentences}) == alone);
-  CHECK(f.translate(lines, {.words = 20}) == alone);
+  CHECK(f.translate(lines, {.tokens = 20}) == alone);
   for (size_t i = 0; i < lines.size(); ++i)
     if (f.vocab->encode(lines[i]).empty()) CHECK(alone[i].empty());
 }
@@ -275,7 +275,7 @@ TEST_CASE("long translations of short lines are not scored all together") {
   const std::vector<std::string> lines(12, "w2"), targets(12, "w3 w4 w5 w6 w7");
   const auto batches = [&](int words) {
     f.runtime.profile = Profile(true);
-    LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.words = words}, "test");
+    LineTranslator translator(f.decoder, *f.vocab, *f.vocab, {.tokens = words}, "test");
     translator.score(lines, targets, "given", [](int64_t, const std::string&, auto) {});
     return f.runtime.profile.ops().at("project_cross_entropy").calls;
   };
