@@ -82,8 +82,7 @@ int named_descriptor(const std::string& path) {
   return -1;
 }
 
-constexpr std::string_view kTemporary = ".tmp.", kUnfinished = ".part.";
-
+constexpr std::string_view kTemporary = ".tmp.", kUnfinished = ".part.";  // between a path and the process
 constexpr std::string_view kPart = " has the lines that were written before";
 
 bool is_empty(const char* path) noexcept {
