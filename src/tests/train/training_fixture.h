@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/line_reader.h"
 #include "base/philox.h"
 #include "io/model_file.h"
 #include "tests/catch.h"
@@ -59,6 +60,14 @@ inline double difference(const Tensors& a, const Tensors& b) {
     if (most > 0) worst = std::fmax(worst, most / largest);
   }
   return worst;
+}
+
+// The lines of a kind in a training's JSON log.
+inline std::vector<nlohmann::json> logged(const std::string& json_log, const std::string& kind) {
+  std::vector<nlohmann::json> found;
+  for (const auto& line : read_lines(json_log))
+    if (auto json = parse_json(line); json.at("kind") == kind) found.push_back(std::move(json));
+  return found;
 }
 
 // A folder with 60 random pairs, their vocabulary, and options of a small training on them.
