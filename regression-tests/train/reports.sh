@@ -78,7 +78,7 @@ awk -v wall="$wall" '
       total = $2
       print "rates of the phases " (work > 0.97 * $2 * $4 && work < 1.03 * $2 * $4 ? "are those of all" : work " of " $2 * $4)
       # The process starts and ends outside of it.
-      print "the run took " (total <= wall && total > 0.97 * wall - 0.2 ? "as long" : total " of " wall)
+      print "the run took " (total <= wall && total > 0.3 * wall && total > 0.97 * wall - 0.2 ? "as long" : total " of " wall)
     } else {
       print "ops take " ($2 > 0.3 * gradients && $2 < total ? "most of it" : $2 " of " total)
       print "rates " ($5 > 0 && $6 > 0 ? "are given" : "are missing")

@@ -20,14 +20,20 @@
 #include "base/parse_number.h"
 
 namespace nmt {
+namespace {
+
+bool is_no_regular_file(const std::string& path) {
+  std::error_code failed;
+  const auto status = std::filesystem::status(path, failed);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+}  // namespace
 
 std::string read_file(const std::string& path, int64_t max_bytes) {
   std::error_code failed;
-  const auto type = std::filesystem::status(path, failed).type();
-  require(type != std::filesystem::file_type::directory, "cannot read {}: it is a folder", path);
-  // A pipe without a writer would never be open.
-  require(type == std::filesystem::file_type::regular || !std::filesystem::exists(path, failed),
-          "cannot read {}: not a regular file", path);
+  require(!std::filesystem::is_directory(path, failed), "cannot read {}: it is a folder", path);
+  require(!is_no_regular_file(path), "cannot read {}: not a regular file", path);  // a pipe may never be open
   std::ifstream file(path, std::ios::binary);
   require(file.good(), "cannot read {}: {}", path, std::strerror(errno));
   file.seekg(0, std::ios::end);
@@ -251,16 +257,6 @@ bool is_standard_input(const std::string& path) { return path == "-" || named_de
 
 std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 std::string output_name(const std::string& path) { return is_standard_output(path) ? "standard output" : path; }
-
-namespace {
-
-bool is_no_regular_file(const std::string& path) {
-  std::error_code failed;
-  const auto status = std::filesystem::status(path, failed);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-}
-
-}  // namespace
 
 bool ends_within_a_line(const std::string& path) {
   std::error_code failed;

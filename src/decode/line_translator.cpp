@@ -50,8 +50,7 @@ void LineLimits::declare(Options& o) {
   o.group("Batches (no result depends on them, but for rounding on GPUs)");
   o.add("mini-batch", sentences,
         fmt::format("Sentences that each thread, or GPU, translates together, or that are scored together; 0: as many "
-                    "as have {} "
-                    "hypotheses, {} at most, on GPUs {}, {} at most",
+                    "as have {} hypotheses, {} at most, on GPUs {}, {} at most",
                     kHost.hypotheses, kHost.sentences, kDevice.hypotheses, kDevice.sentences))
       .range(0, 1e6);
   o.add("mini-batch-words", tokens,

@@ -43,8 +43,9 @@ void Profile::absorb(Profile& other, double share, std::string_view from) {
   other.update();
   for (const PhaseTime& p : other.phases_) {
     const auto time = std::chrono::duration_cast<Clock::duration>(p.time * share);
-    phase(p.name).time += time;
-    phase(p.name).ops.add(p.ops, share);
+    PhaseTime& own = phase(p.name);
+    own.time += time;
+    own.ops.add(p.ops, share);
     phase(from).time -= time;
   }
   for (const auto& [name, time] : other.ops_) op(name).add(time, share);
