@@ -408,14 +408,7 @@ void Trainer::run() try {
   throw;
 }
 
-bool Trainer::do_what_is_due(bool saves, bool ends) {
-  Profile& profile = replicas_.first().profile;
-  profile.enter("validation");
-  const bool found_best = state_.validation_due && validate();
-  profile.enter("saving");
-  ends = ends || stalled();
-  const bool stops = stop_signal != 0;
-  if (stops) take_outcomes();
+void Trainer::save_if_due(bool saves, bool found_best, bool ends, bool stops) {
   const bool put_off = state_.save_due, due = saves || put_off;
   // A number that counts epochs is for the model at the end of one.
   const bool numbered = !saves_by_epoch() || put_off || state_.progress.epoch_ended;
@@ -429,12 +422,27 @@ bool Trainer::do_what_is_due(bool saves, bool ends) {
   } else if (stops || found_best) {  // a best model that no checkpoint knows of could be replaced by a worse one
     save(false);
   }
-  if (!stops) return ends;
+}
+
+void Trainer::stop() {
   log_.event(state_.progress, "stop",
              fmt::format("stopped by signal {} at update {}; run again{} to go on", stop_signal.load(),
                          state_.progress.updates, options_.restart ? " without --restart" : ""));
   if (options_.profile) print("{}", replicas_.first().profile_table());
   throw Exit{128 + stop_signal};
+}
+
+bool Trainer::do_what_is_due(bool saves, bool ends) {
+  Profile& profile = replicas_.first().profile;
+  profile.enter("validation");
+  const bool found_best = state_.validation_due && validate();
+  profile.enter("saving");
+  ends = ends || stalled();
+  const bool stops = stop_signal != 0;
+  if (stops) take_outcomes();
+  save_if_due(saves, found_best, ends, stops);
+  if (stops) stop();
+  return ends;
 }
 
 void Trainer::train() {

@@ -60,6 +60,8 @@ class Trainer {
   void report_epoch();
   // Validates unless a signal comes meanwhile: then it stays due.
   bool validate();  // whether a best model is written
+  void save_if_due(bool saves, bool found_best, bool ends, bool stops);
+  [[noreturn]] void stop();  // by a signal
   // After an update: validation, saving, the end; whether the training ends.
   bool do_what_is_due(bool saves, bool ends);
   void write_state();
