@@ -10,7 +10,6 @@ source and starts the decoder from a zero vector, as nmt does. Its length penalt
 A shortlist of nmt-vocab becomes the folder's vocabulary map: translate with use_vmap=True.
 """
 import argparse
-import json
 import math
 import pathlib
 import sys
@@ -18,14 +17,11 @@ import sys
 try:
     import ctranslate2
     import numpy as np
-    import sentencepiece
+    import sentencepiece  # noqa: F401, of plain_model
     from ctranslate2.specs import common_spec, transformer_spec
 except ImportError as error:
     sys.exit(f"to_ctranslate2.py: error: {error} (pip install ctranslate2 sentencepiece numpy)")
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "reference"))
-from files import InputError, read_safetensors  # noqa: E402
-from transformer import TINY, positional_encoding  # noqa: E402
+from plain_model import InputError, PlainModel, positional_encoding, read_safetensors
 
 
 def vocabulary_map(path, pieces, eos):
@@ -34,7 +30,7 @@ def vocabulary_map(path, pieces, eos):
     lists = read_safetensors(path)[0]
     likely = [lists["ids"][begin:end] for begin, end in zip(lists["begin"], lists["begin"][1:])]
     if len(likely) != len(pieces):
-        sys.exit(f"{path} was made for another vocabulary")
+        raise InputError(f"{path} was made for another vocabulary")
     always = np.union1d(lists["frequent"], likely[eos])  # each source ends with </s>
     rows = [("", always)] + [(piece, np.union1d(ids, [i])) for i, (piece, ids) in enumerate(zip(pieces, likely))]
     return "".join(f"{piece}\t{' '.join(pieces[i] for i in ids)}\n" for piece, ids in rows)
@@ -47,29 +43,8 @@ def main():
     parser.add_argument("--shortlist", help="of nmt-vocab, for this model's vocabulary")
     parser.add_argument("--longest", type=int, default=1024, help="positions that the folder holds, where they are not learned")
     args = parser.parse_args()
-    tensors, metadata = read_safetensors(args.model)
-    if "nmt.config" not in metadata:
-        raise InputError(f"{args.model} is no model of nmt")
-    config = json.loads(metadata["nmt.config"])
-    if unknown := set(config) - set(TINY):
-        sys.exit(f"the model has what this conversion does not know: {', '.join(sorted(unknown))}")
-    if "vocab" not in tensors or config["transformer-ffn-activation"] != "relu":
-        sys.exit("only models with a shared vocabulary and ReLU layers can be converted")
-    try:
-        vocabulary = sentencepiece.SentencePieceProcessor(model_proto=tensors["vocab"].tobytes())
-    except RuntimeError:
-        sys.exit("only vocabularies of SentencePiece can be converted")
-    width, heads = config["dim-emb"], config["transformer-heads"]
-    if config["transformer-dim-key"] * heads != width or config["transformer-dim-value"] * heads != width:
-        sys.exit("CTranslate2 knows d_k = d_v = d_model / heads only")
-    if config.get("transformer-attention-window", 0):
-        sys.exit("CTranslate2 has no attention that is restricted to a window")
-    if any(config.get(f"transformer-{side}-layer", "self-attention") != "self-attention" for side in ("encoder", "decoder")):
-        sys.exit("CTranslate2's Transformer has layers of self-attention only")
-    if config.get("transformer-attention") == "additive":
-        sys.exit("CTranslate2's attention is that of products")
-    # CTranslate2 always has the factor d_k^-0.5: without it, queries are longer by as much.
-    query_factor = np.float32(config["transformer-dim-key"] ** 0.5 if config.get("transformer-attention") == "dot" else 1)
+    model = PlainModel(args.model, "CTranslate2")
+    tensors, config, width = model.tensors, model.config, model.width
     zeros = np.zeros
 
     def linear(spec, weight, bias=None):
@@ -80,12 +55,10 @@ def main():
         spec.gamma, spec.beta = tensors[f"{name}.norm.weight"], tensors[f"{name}.norm.bias"]
 
     def attention(spec, name, cross=False):
-        parts = [tensors[f"{name}.{part}.weight"] for part in ("query", "key", "value")]
-        parts[0] = parts[0] * query_factor
-        groups = [parts[:1], parts[1:]] if cross else [parts]
-        for target, group in zip(spec.linear, groups):
+        query, key, value, output = model.attention(name)
+        for target, group in zip(spec.linear, ([query], [key, value]) if cross else ([query, key, value],)):
             linear(target, np.concatenate(group))
-        linear(spec.linear[-1], tensors[f"{name}.output.weight"])
+        linear(spec.linear[-1], output)
         norm(spec.layer_norm, name)
 
     def feed_forward(spec, name):
@@ -93,35 +66,30 @@ def main():
         linear(spec.linear_1, tensors[f"{name}.outer.weight"], tensors[f"{name}.outer.bias"])
         norm(spec.layer_norm, name)
 
-    def embedding(name):
-        return tensors["embedding.weight" if config["tied-embeddings-all"] else name]
-
-    pre_norm = config["transformer-norm"] == "pre"
     spec = transformer_spec.TransformerSpec.from_config(
-        (config["enc-depth"], config["dec-depth"]), heads, pre_norm=pre_norm, activation=common_spec.Activation.RELU)
+        (config["enc-depth"], config["dec-depth"]), model.heads, pre_norm=model.pre_norm, activation=common_spec.Activation.RELU)
     spec.config.layer_norm_epsilon = 1e-6
     spec.config.add_source_eos = True
     spec.decoder.start_from_zero_embedding = True
-    learned = config.get("transformer-train-position-embeddings", False)
     for side, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
         side.scale_embeddings = True
         side.position_encodings.encodings = (
-            tensors[f"{name}.position_embedding.weight"] if learned
+            tensors[f"{name}.position_embedding.weight"] if model.learned_positions
             else positional_encoding(args.longest, width).astype(np.float32))
         for i, layer in enumerate(side.layer):
             attention(layer.self_attention, f"{name}.{i}.self_attention")
             if name == "decoder":
                 attention(layer.attention, f"{name}.{i}.cross_attention", cross=True)
             feed_forward(layer.ffn, f"{name}.{i}.feed_forward")
-        if pre_norm:
+        if model.pre_norm:
             norm(side.layer_norm, name)
-    spec.encoder.embeddings[0].weight = embedding("source_embedding.weight")
+    spec.encoder.embeddings[0].weight = model.embedding("source")
     spec.encoder.embeddings[0].multiply_by_sqrt_depth = math.sqrt(width)
-    spec.decoder.embeddings.weight = embedding("target_embedding.weight")
+    spec.decoder.embeddings.weight = model.embedding("target")
     spec.decoder.embeddings.multiply_by_sqrt_depth = math.sqrt(width)
-    output = tensors["output.weight"] if "output.weight" in tensors else embedding("target_embedding.weight")
-    linear(spec.decoder.projection, output)
+    linear(spec.decoder.projection, model.output())
 
+    vocabulary = model.vocabulary
     pieces = [vocabulary.id_to_piece(i) for i in range(len(vocabulary))]
     spec.config.unk_token, spec.config.eos_token = pieces[vocabulary.unk_id()], pieces[vocabulary.eos_id()]
     spec.config.bos_token = spec.config.decoder_start_token = spec.config.eos_token  # its embedding is not read
