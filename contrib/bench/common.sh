@@ -23,11 +23,20 @@ vocabulary() {  # PIECES: of the text in $data, made in $folder where it is not 
     --train-sets "$data/train.en" "$data/train.de" --output "$file" >&2
   echo "$file"
 }
-# The library that makes the peers faster: it does not hand large blocks of memory back to the system at once.
-tcmalloc() {
+# Libraries to load before a peer, which make it faster: tcmalloc, which does not hand large blocks of memory back to the system at
+# once, and for PyTorch and Marian one with which MKL takes AMD's processors for what they can do (it multiplies float32 by AVX2 there,
+# even where there is AVX-512).
+preload() {
   local library
   library=$({ PATH=$PATH:/sbin ldconfig -p || true; } | awk '/libtcmalloc_minimal.so.4/ && !found { found = $NF } END { print found }')
   [ -n "$library" ] || echo "no tcmalloc (package libtcmalloc-minimal4): the peer will be slower than it need be" >&2
+  if grep -q AuthenticAMD /proc/cpuinfo; then
+    if echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' | cc -shared -fPIC -x c - -o "$work/mkl.so"; then
+      library+=" $work/mkl.so"
+    else
+      echo "no cc: a peer that has MKL will be slower than it need be" >&2
+    fi
+  fi
   echo "$library"
 }
 version() { "$python" -c "import $1; print($1.__version__)"; }  # of a peer's Python package

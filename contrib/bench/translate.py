@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Translates a text with nmt-decode or CTranslate2 and prints how fast that went, by the same clock and count for both.
+"""Translates a text with nmt-decode, CTranslate2 or Marian and prints how fast that went, by the same clock and count for both.
 
 Target tokens a second, seconds, peak MB; with --one-at-a-time target tokens a second, median and 99th percentile of a
 sentence's milliseconds, peak MB. The clock covers splitting, translating and joining, from lines in to lines out, not
 loading nor a warm-up. Tokens are the translations' pieces in the model's vocabulary with one </s> each. Memory is the peak of
-the process that translates: nmt-decode, or this one with CTranslate2 in it.
+the process that translates: nmt-decode, or this one with a peer in it.
 """
 import argparse
 import json
@@ -81,6 +81,27 @@ class CTranslate2:
         return peak_mb("self")
 
 
+class Marian:
+    def __init__(self, args, vocab):
+        import pymarian
+
+        workers, threads = args.threads
+        if threads != 1:
+            sys.exit("translate.py: Marian translates a batch on one thread")
+        model = "model.bin" if args.precision == "int8" else "model.npz"
+        batches = "--mini-batch 1" if args.one_at_a_time else (
+            f"--mini-batch 1000 --mini-batch-words {args.source_tokens} --maxi-batch 1000 --maxi-batch-sort src")
+        self.translator = pymarian.Translator(
+            f"--models {args.folder}/{model} --vocabs {args.folder}/vocab.spm {args.folder}/vocab.spm --beam-size {args.beam} "
+            f"--cpu-threads {workers} {batches} --quiet --quiet-translation")
+
+    def translate(self, lines):
+        return self.translator.translate(lines)
+
+    def finish(self):
+        return peak_mb("self")
+
+
 def vocabulary(path):
     """The SentencePiece model inside a safetensors file."""
     with open(path, "rb") as file:
@@ -96,24 +117,24 @@ def peak_mb(process):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", choices=("nmt", "CTranslate2"))
+    parser.add_argument("program", choices=("nmt", "CTranslate2", "Marian"))
     for name in ("model", "source", "output", "precision"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--nmt-decode", help="the executable")
-    parser.add_argument("--folder", help="the model as CTranslate2 has it")
+    parser.add_argument("--folder", help="the model as the peer has it")
     parser.add_argument("--shortlist", help="of nmt-vocab; the folder holds it as a vocabulary map")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--threads", type=lambda text: tuple(map(int, text.split("x"))), default=(1, 2),
                         help="batches at a time x threads on each; nmt works on one with all of them")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: the first GPU")
-    parser.add_argument("--source-tokens", type=int, default=1024, help="of a batch of CTranslate2")
+    parser.add_argument("--source-tokens", type=int, default=1024, help="of a batch of the peer")
     parser.add_argument("--max-length-extra", type=int,
                         help="tokens of a translation beyond its source; in CTranslate2 beyond the longest source")
     parser.add_argument("--one-at-a-time", action="store_true", help="hand over a sentence when the one before is translated")
     args = parser.parse_args()
     lines = pathlib.Path(args.source).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     vocab = vocabulary(args.model)
-    program = {"nmt": Nmt, "CTranslate2": CTranslate2}[args.program](args, vocab)
+    program = {"nmt": Nmt, "CTranslate2": CTranslate2, "Marian": Marian}[args.program](args, vocab)
 
     def run(lines):
         """Translations, and the seconds of each call."""
