@@ -258,11 +258,11 @@ bool is_standard_input(const std::string& path) { return path == "-" || named_de
 std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 std::string output_name(const std::string& path) { return is_standard_output(path) ? "standard output" : path; }
 
-bool ends_within_a_line(const std::string& path) {
+void end_last_line(const std::string& path) {
   std::error_code failed;
-  if (!std::filesystem::is_regular_file(path, failed)) return false;
+  if (!std::filesystem::is_regular_file(path, failed)) return;
   std::ifstream file(path, std::ios::binary);
-  return file.seekg(-1, std::ios::end) && file.get() != '\n';
+  if (file.seekg(-1, std::ios::end) && file.get() != '\n') std::ofstream(path, std::ios::app) << '\n';
 }
 
 bool same_file(const std::string& a, const std::string& b) {

@@ -76,8 +76,9 @@ std::string output_name(const std::string& path);
 bool is_standard_input(const std::string& path);
 bool is_standard_output(const std::string& path);
 
-// Whether a file's last line lacks its end, as where a disk was full. Devices and pipes have no last line.
-bool ends_within_a_line(const std::string& path);
+// Before lines are added to a file: ends its last one where that lacks its end, as where a disk was full, so that it
+// takes no other with it. Devices and pipes have no last line; who adds lines is told that the file cannot be written.
+void end_last_line(const std::string& path);
 
 // Whether both paths lead to one file.
 bool same_file(const std::string& a, const std::string& b);

@@ -2,7 +2,6 @@
 
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,7 +52,7 @@ void copy_to_file(const std::string& path) try {
   std::error_code failed;
   require(folder.empty() || std::filesystem::exists(folder, failed), "cannot write the log file {}: no such folder",
           path);
-  if (ends_within_a_line(path)) std::ofstream(path, std::ios::app) << '\n';  // that line takes no other with it
+  end_last_line(path);
   auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
   sink->set_pattern(kPattern);
   logger().sinks().push_back(std::move(sink));

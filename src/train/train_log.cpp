@@ -36,9 +36,9 @@ std::string with_commas(int64_t value) {
 
 TrainLog::TrainLog(std::string path, bool quiet) : json_path_(std::move(path)), bar_(quiet) {
   if (json_path_.empty()) return;
+  end_last_line(json_path_);
   json_ = std::fopen(json_path_.c_str(), "a");
   require(json_ != nullptr, "--log-json: cannot write {}: {}", json_path_, std::strerror(errno));
-  if (ends_within_a_line(json_path_)) std::fputc('\n', json_);  // it takes no other with it
 }
 
 TrainLog::~TrainLog() {
