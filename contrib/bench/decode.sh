@@ -31,11 +31,15 @@ shortlist=(${SHORTLIST:+--shortlist "$SHORTLIST"})
 options+=(${EXTRA:+--max-length-extra "$EXTRA"})
 "$python" "$here/../convert/to_ctranslate2.py" "$model" "$work/folder" "${shortlist[@]}" >&2
 
+echo "decode-$precision: $(cpu), threads: $threads, CTranslate2 $(version ctranslate2) $type"
 if [ "${MARIAN:-}" = 1 ]; then
+  echo "Marian $(version pymarian) $type"
   peers+=("Marian-${threads}x1")
   "$python" "$here/../convert/to_marian.py" "$model" "$work/marian"
-  [ "$type" != int8 ] || "$python" -m pymarian convert --from "$work/marian/model.npz" --to "$work/marian/model.bin" --gemm-type intgemm8 > "$work/messages" 2>&1 \
-    || fail "$(tail -n 1 "$work/messages")"
+  if [ "$type" = int8 ]; then
+    "$python" -m pymarian convert --from "$work/marian/model.npz" --to "$work/marian/model.bin" --gemm-type intgemm8 \
+      > "$work/messages" 2>&1 || fail "$(tail -n 1 "$work/messages")"
+  fi
 fi
 
 libraries=$(preload)
@@ -52,8 +56,6 @@ measure() {  # nmt, CTranslate2-WORKERSxTHREADS or Marian-WORKERSx1
     "${shortlist[@]}" "${options[@]}"
 }
 
-echo "decode-$precision: $(cpu), threads: $threads, CTranslate2 $(version ctranslate2) $type"
-[ "${MARIAN:-}" != 1 ] || echo "Marian $(version pymarian) $type"
 take_turns "$rounds" nmt "${peers[@]}"
 report nmt "${peers[@]}"
 for peer in "${peers[@]}"; do echo "$(same nmt "$peer") lines the same as $peer"; done

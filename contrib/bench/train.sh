@@ -8,8 +8,6 @@ here=$(dirname "$0")
 [ $# -ge 5 ] || usage
 size=$1 precision=$2 source=$3 target=$4 vocab=$5 rounds=${6:-5}
 warm=8  # updates that are not counted
-peers=(PyTorch)
-[ "${MARIAN:-}" != 1 ] || peers+=(Marian)
 case $size in
   tiny) words=8192 updates=24 ;;
   base) words=3000 updates=16 ;;
@@ -51,7 +49,8 @@ Marian() {
 }
 
 echo "train-$size-$precision: $(cpu), threads: $threads, PyTorch $(version torch)"
-[ "${MARIAN:-}" != 1 ] || echo "Marian $(version pymarian)"
+peers=(PyTorch)
+[ "${MARIAN:-}" != 1 ] || { peers+=(Marian); echo "Marian $(version pymarian)"; }
 take_turns "$rounds" nmt "${peers[@]}"
 columns=()
 report nmt "${peers[@]}"
